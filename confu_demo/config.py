@@ -101,7 +101,9 @@ class ConfspecConfig:
     audit: bool = False
 
     def __post_init__(self) -> None:
-        _require(0 <= self.draft_steps <= 16, f"draft steps must be 0 to 16, not {self.draft_steps}")
+        _require(
+            0 <= self.draft_steps <= 16, f"draft steps must be 0 to 16, not {self.draft_steps}"
+        )
         _require(
             0.0 <= self.threshold <= 2.0,
             f"threshold must be 0 to 2 (above 1: the target judges all), not {self.threshold}",

@@ -214,7 +214,8 @@ class TokensCommitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """``*_forwards`` count model calls, ``*_tokens`` the tokens computed in them (prefill excluded).
+    """``*_forwards`` count model calls, ``*_tokens`` the tokens computed in them, both without
+    the prefill.
 
     draft_ms + verify_ms + other_ms = t_ms - prefill_ms.
     """

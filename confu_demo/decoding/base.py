@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import torch
+from torch import nn
 
 from confu_demo.config import DecodeConfig
-from confu_demo.trace import Event
+from confu_demo.engine.target import LeanModel
+from confu_demo.engine.text import Detokenizer
+from confu_demo.trace import Event, ModelInfo
 
 Stop = Callable[[], bool]
 """Returns True when the run should end; called once a cycle."""
@@ -61,6 +67,56 @@ class LaneClock:
         if self._since is None:
             self._synchronise()
             self._since = time.perf_counter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundModel:
+    """A model with what decoding needs to know of it: its tokenizer, which tokens end a text,
+    and the record that names it in traces. ``tokenizer`` is a transformers fast tokenizer."""
+
+    model: LeanModel
+    tokenizer: Any
+    detokenizer: Detokenizer
+    eos_ids: frozenset[int]
+    info: ModelInfo
+
+
+def head_model_info(head: nn.Module, name: str) -> ModelInfo:
+    """The record of a head that came without one (sha256 unknown)."""
+    num = sum(parameter.numel() for parameter in head.parameters())
+    return ModelInfo(role="head", name=name, sha256="", num_parameters=num)
+
+
+@contextmanager
+def off_clock(clock: Clock) -> Iterator[None]:
+    """Stops the run's clock for work that only serves the display."""
+    clock.pause()
+    try:
+        yield
+    finally:
+        clock.resume()
+
+
+def on_clock(clock: Clock, events: Iterator[Event]) -> Iterator[Event]:
+    """Runs ``events`` on ``clock``: the clock stands still while the consumer holds an event.
+
+    Every decoder returns its generator through this, so none can forget to pause, to leave
+    inference mode, or to close the inner generator (which frees its caches).
+    """
+    try:
+        while True:
+            clock.resume()
+            with torch.inference_mode():
+                event = next(events, None)
+            clock.pause()
+            if event is None:
+                return
+            yield event
+    finally:
+        clock.pause()
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()
 
 
 class Decoder(Protocol):

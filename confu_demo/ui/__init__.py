@@ -1,0 +1,1 @@
+"""The web page. It reads events only; the engine reaches it through :class:`RaceRunner`."""

@@ -1,0 +1,128 @@
+"""Draft trees: how candidates grow and which of them are verified.
+
+EAGLE-3's dynamic tree [E]: a frontier of top_k nodes is expanded level by level, every child is a
+candidate, and the best candidates by cumulative log-probability form the tree. Pure tensor work
+without a copy to the host; knows no model.
+
+A child scores at most its parent and comes later, so with stable ties (score, then earlier index)
+a chosen child always has a chosen parent.
+
+Shape letters: N tree nodes, F frontier nodes, K children of each, C candidates so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from confu_demo.decoding.masks import ancestor_mask
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTree:
+    """A draft tree on the device; node 0 is the root, parents precede children.
+
+    ``token_ids``, ``parents``, ``depths`` Long[N] (parent of the root -1, its depth 0);
+    ``log_probs`` float[N] of each node given its parent (root 0); ``scores`` float[N], their sum
+    along the path; ``ancestors`` Bool[N, N].
+    """
+
+    token_ids: Tensor
+    parents: Tensor
+    depths: Tensor
+    log_probs: Tensor
+    scores: Tensor
+    ancestors: Tensor
+
+    @property
+    def num_nodes(self) -> int:
+        return self.token_ids.shape[0]
+
+
+def best(scores: Tensor, num: int) -> Tensor:
+    """Indices Long[<= num] of the best scores, best first; equal scores in index order."""
+    return torch.sort(scores, descending=True, stable=True).indices[:num]
+
+
+def make_tree(
+    token_ids: Tensor, parents: Tensor, log_probs: Tensor, scores: Tensor, max_depth: int
+) -> TokenTree:
+    """A tree from its nodes; ``max_depth`` bounds the depth of the deepest one."""
+    ancestors = ancestor_mask(parents, max_depth)
+    depths = ancestors.sum(dim=1) - 1
+    return TokenTree(token_ids, parents, depths, log_probs, scores, ancestors)
+
+
+def chain(token_ids: Sequence[int], device: torch.device) -> TokenTree:
+    """The chain root -> ... over ``token_ids`` (root first), drafted with certainty."""
+    num_nodes = len(token_ids)
+    steps = torch.arange(num_nodes, device=device)
+    certain = torch.zeros(num_nodes, device=device)
+    ancestors = steps[:, None] >= steps[None, :]
+    ids = torch.tensor(token_ids, device=device)
+    return TokenTree(ids, steps - 1, steps, certain, certain, ancestors)
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """The nodes to expand next: ``token_ids`` Long[F], and ``rows`` Long[F], the row of the
+    previous frontier that each of them is a child of."""
+
+    token_ids: Tensor
+    rows: Tensor
+
+
+class CandidatePool:
+    """Candidates of a growing tree. Index 0 is the root with score 0, so it is always best."""
+
+    def __init__(self, root_id: Tensor) -> None:
+        """``root_id`` Long[1], on the device."""
+        zero = torch.zeros(1, device=root_id.device)
+        self._ids, self._log_probs, self._scores = [root_id], [zero], [zero]
+        self._parents = [root_id.new_full((1,), -1)]
+        self._frontier_scores = zero
+        self._frontier = root_id.new_zeros(1)  # pool index of every frontier node
+        self._count = 1
+        self._levels = 0
+
+    def expand(self, token_ids: Tensor, log_probs: Tensor) -> Frontier:
+        """Adds the children Long/float[F, K] of the frontier; returns the next frontier, the
+        best K of them."""
+        num_children = token_ids.shape[1]
+        scores = (self._frontier_scores[:, None] + log_probs).flatten()
+        ids = token_ids.flatten()
+        self._ids.append(ids)
+        self._log_probs.append(log_probs.flatten())
+        self._scores.append(scores)
+        self._parents.append(self._frontier.repeat_interleave(num_children))
+        chosen = best(scores, num_children)
+        self._frontier_scores = scores[chosen]
+        self._frontier = chosen + self._count
+        self._count += scores.shape[0]
+        self._levels += 1
+        return Frontier(ids[chosen], chosen // num_children)
+
+    def is_settled(self, num_nodes: int) -> bool:
+        """True when no further child can enter the best ``num_nodes``: a child scores at most
+        its parent, and on equal scores the earlier candidate wins. Copies to the host."""
+        if self._count < num_nodes:
+            return False
+        worst_chosen = torch.cat(self._scores).topk(num_nodes).values[-1]
+        return bool(worst_chosen >= self._frontier_scores[0])
+
+    def tree(self, num_nodes: int) -> TokenTree:
+        """The best ``num_nodes`` candidates (all, if there are fewer), root included."""
+        scores = torch.cat(self._scores)
+        chosen = best(scores, num_nodes).sort().values
+        parents = torch.searchsorted(chosen, torch.cat(self._parents)[chosen])
+        parents[0] = -1
+        return make_tree(
+            torch.cat(self._ids)[chosen],
+            parents,
+            torch.cat(self._log_probs)[chosen],
+            scores[chosen],
+            max_depth=min(self._levels, chosen.shape[0] - 1),
+        )

@@ -1,0 +1,217 @@
+"""``python -m confu_demo train {corpus,target,draft,judge,eagle3,confu}``.
+
+Every command resumes from its checkpoint under ``--work`` (a folder that git ignores) and writes
+the finished part with its model card under ``--out``. The defaults are what the shipped weights
+were made with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from confu_demo.data.vocabulary import make_tokenizer
+from confu_demo.training.cards import language_model_card
+from confu_demo.training.corpus import STREAMS, DocumentEncoder, make_shard, save_shard
+from confu_demo.training.evaluation import score_judge, score_problems, synthetic_pairs
+from confu_demo.training.judge import (
+    PairMaker,
+    SecondRound,
+    calibration_problems,
+    load_or_make_pairs,
+    second_round_settings,
+    training_pairs,
+)
+from confu_demo.training.language_model import LanguageModel
+from confu_demo.training.lm import LmSettings, LmTrainer
+from confu_demo.training.model_files import load_language_model, save_language_model
+
+TARGET = LmSettings(
+    hidden_size=192,
+    num_heads=6,
+    intermediate_size=512,
+    num_layers=4,
+    total_tokens=14_000_000,
+    grow_at=((0.5, 6), (0.7, 8)),
+)
+DRAFT = LmSettings(
+    hidden_size=128, num_heads=4, intermediate_size=384, num_layers=3, total_tokens=8_000_000
+)
+JUDGE_TOKENS = {"target": 1_500_000, "draft": 1_500_000}
+TARGET_BASE = replace(
+    TARGET,
+    hidden_size=384,
+    num_heads=12,
+    intermediate_size=1024,
+    num_layers=12,
+    grow_at=(),
+    total_tokens=300_000_000,
+    batch_tokens=32_000,
+    eval_every_tokens=10_000_000,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the six parts as subcommands of ``train``."""
+    parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
+    for name, text in (
+        ("corpus", "make the tokenizer and write the training documents to disk"),
+        ("target", "train the target model"),
+        ("draft", "train the draft model"),
+        ("judge", "train both models further on on-policy judge pairs"),
+        ("eagle3", "train the EAGLE-3 head on the target's own outputs"),
+        ("confu", "train the ConFu head, starting from the EAGLE-3 head"),
+    ):
+        part = parts.add_parser(name, help=text, description=text)
+        part.add_argument("--work", type=Path, default=Path("checkpoints"), metavar="DIR",
+                          help="checkpoints and logs (default: checkpoints)")  # fmt: skip
+        part.add_argument("--out", type=Path, default=Path("assets/models/bundled"), metavar="DIR",
+                          help="finished models (default: assets/models/bundled)")  # fmt: skip
+        part.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+        part.add_argument("--threads", type=int, default=None, help="CPU threads (default: all)")
+        part.add_argument("--tokens", type=float, default=None, metavar="N",
+                          help="train on N tokens instead of the default")  # fmt: skip
+        if name == "corpus":
+            part.add_argument(
+                "--shards", type=int, default=8, help="shards a stream (2,048 documents)"
+            )
+        if name == "target":
+            part.add_argument("--size", choices=("small", "base"), default="small",
+                              help="base: 12 layers x 384 for a GPU (default: small)")  # fmt: skip
+        if name == "judge":
+            part.add_argument("--pairs", type=int, default=6000, help="on-policy problems")
+        if name in ("eagle3", "confu"):
+            part.add_argument("--documents", type=int, default=3000,
+                              help="own outputs of the target to train on")  # fmt: skip
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.threads is not None:
+        if args.threads < 1:
+            raise ValueError(f"threads must be 1 or more, not {args.threads}")
+        torch.set_num_threads(args.threads)
+    if args.tokens is not None and args.tokens < 1:
+        raise ValueError(f"tokens must be 1 or more, not {args.tokens:g}")
+    COMMANDS[args.part](args)
+    return 0
+
+
+def tokenizer_of(work: Path) -> PreTrainedTokenizerFast:
+    folder = work / "tokenizer"
+    if (folder / "tokenizer.json").is_file():
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    say("making the tokenizer")
+    return make_tokenizer(folder)
+
+
+def corpus(args: argparse.Namespace) -> None:
+    encoder = DocumentEncoder(tokenizer_of(args.work))
+    for stream in STREAMS:
+        for index in range(args.shards):
+            path = args.work / "corpus" / f"{stream}-{index:05d}.npz"
+            if not path.is_file():
+                save_shard(make_shard(encoder, stream, index), path)
+        sample = make_shard(encoder, stream, 0)
+        tokens = sum(len(document.token_ids) for document in sample)
+        say(
+            f"{stream}: {args.shards} shards of {len(sample)} documents, "
+            f"{tokens / len(sample):.0f} tokens each"
+        )
+
+
+def _train(args: argparse.Namespace, name: str, settings: LmSettings) -> None:
+    if args.tokens is not None:
+        settings = replace(settings, total_tokens=int(args.tokens))
+    trainer = LmTrainer(
+        settings, tokenizer_of(args.work), args.work / name, args.work / "corpus",
+        torch.device(args.device), say,
+    )  # fmt: skip
+    model = trainer.run().cpu()
+    finish(Finished(name, model, asdict(settings), trainer.history), trainer.tokenizer, args.out)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A trained model with what its card tells. ``second`` describes the judge's second round."""
+
+    name: str
+    model: LanguageModel
+    settings: dict[str, Any]
+    history: list[dict[str, Any]]
+    first_round: dict[str, Any] | None = None
+    second: dict[str, Any] | None = None
+
+
+def finish(done: Finished, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    """Scores a finished model on the held-out split and writes it with its card."""
+    model, folder = done.model.eval(), out / done.name
+    problems = score_problems(model, tokenizer, "heldout", 200)
+    hard = score_problems(model, tokenizer, "hard", 100)
+    verdicts = score_judge(model, tokenizer, synthetic_pairs(1000, "heldout"))
+    figures = {"heldout": asdict(problems), "hard": asdict(hard), "judge": asdict(verdicts)}
+    card = language_model_card(done.name, model, done.settings, figures, done.history, done.second)
+    save_language_model(model, tokenizer, folder, card)
+    record = {"settings": done.settings, "figures": figures, "history": done.history}
+    if done.second is not None:
+        record |= {"second_round": done.second, "first_round": done.first_round}
+    (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    say(f"{done.name}: held-out answers {problems.answers:.3f}, steps {problems.steps:.3f}")
+
+
+def target(args: argparse.Namespace) -> None:
+    _train(args, "target", TARGET_BASE if args.size == "base" else TARGET)
+
+
+def draft(args: argparse.Namespace) -> None:
+    _train(args, "draft", DRAFT)
+
+
+def judge(args: argparse.Namespace) -> None:
+    """On-policy pairs from the first round's models; then both go on from where they stood."""
+    tokenizer = tokenizer_of(args.work)
+    models = {name: load_language_model(args.out / name).eval() for name in ("target", "draft")}
+    maker = PairMaker(models["target"], models["draft"], tokenizer, say)
+    pairs = load_or_make_pairs(
+        args.work / "on-policy-train.jsonl", lambda: training_pairs(maker, args.pairs, 0)
+    )
+    checks = load_or_make_pairs(
+        args.work / "on-policy-calibration.jsonl",
+        lambda: maker.pairs(calibration_problems(400), seed=1),
+    )
+    rounds = SecondRound(tokenizer, pairs, args.work, torch.device(args.device), say)
+    for name, model in models.items():
+        before = json.loads((args.out / name / "training.json").read_text(encoding="utf-8"))
+        first = before.get("first_round", before)
+        say(f"{name} before: {score_judge(model, tokenizer, checks)}")
+        tokens = int(args.tokens or JUDGE_TOKENS[name])
+        settings = second_round_settings(first["settings"], model, tokens)
+        trainer = rounds.run(name, model.train(), settings)
+        assert trainer.model is not None
+        score = score_judge(trainer.model.eval(), tokenizer, checks)
+        say(f"{name} after:  {score}")
+        history = first["history"] + [
+            row | {"tokens": row["tokens"] + first["history"][-1]["tokens"]}
+            for row in trainer.history
+        ]
+        extra = {"on_policy": asdict(score), "pairs": len(pairs), "tokens": tokens}
+        out = Finished(name, trainer.model, first["settings"], history, first, extra)
+        finish(out, tokenizer, args.out)
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "corpus": corpus,
+    "target": target,
+    "draft": draft,
+    "judge": judge,
+}

@@ -1,0 +1,156 @@
+"""The training corpus of the bundled models, as shards that are a pure function of their name.
+
+A stream is a kind of document; shard i of a stream is made from the seed ``stream:i``, so a run
+can be resumed or repeated anywhere, and ``train corpus`` only writes down what training would
+make by itself. A shard holds ragged documents: token ids, and a loss weight for each token.
+
+Weights (our choice, models.md): digits 3 and names 2 in solutions, other solution tokens 1,
+questions 0.1; in judge documents the verdict 5 and, for true paraphrases, the second step 0.5.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerFast
+
+from confu_demo.data.documents import (
+    VERDICT_WORDS,
+    judge_pair,
+    judge_prompt,
+    prompt_text,
+    solution_text,
+)
+from confu_demo.data.problems import DAYS, FOODS, ITEMS, PEOPLE
+from confu_demo.data.splits import training_problem
+
+STREAMS = {"short": (2, 3), "medium": (2, 5), "full": (3, 9), "judge": (2, 8)}
+SHARD_DOCUMENTS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    token_ids: NDArray[np.int32]  # [n]
+    weights: NDArray[np.float32]  # [n], the loss weight of predicting token i from those before
+
+
+class DocumentEncoder:
+    """Texts to documents. Holds the tokenizer and the classes of token that weigh more."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self.tokenizer = tokenizer
+        size = len(tokenizer)
+        self.token_weights = np.ones(size, dtype=np.float32)
+        for token_id, piece in enumerate(tokenizer.convert_ids_to_tokens(list(range(size)))):
+            word = piece.lstrip("Ġ")
+            if word.isdecimal() and word.isascii():
+                self.token_weights[token_id] = 3.0
+            elif word in _BINDING_WORDS:
+                self.token_weights[token_id] = 2.0
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+    def solutions(self, pairs: list[tuple[str, str]]) -> list[Document]:
+        """(prompt, solution) texts -> BOS prompt solution EOS."""
+        bos, eos = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        prompts = self.encode([prompt for prompt, _ in pairs])
+        bodies = self.encode([body for _, body in pairs])
+        documents = []
+        for prompt, body in zip(prompts, bodies, strict=True):
+            ids = np.array([bos, *prompt, *body, eos], dtype=np.int32)
+            weights = self.token_weights[ids]
+            weights[: len(prompt) + 1] = 0.1
+            documents.append(Document(ids, weights))
+        return documents
+
+    def judgements(self, triples: list[tuple[str, str, bool]]) -> list[Document]:
+        """(step a, step b, same) -> BOS question verdict."""
+        bos = self.tokenizer.bos_token_id
+        heads = self.encode([judge_prompt(a, "").rpartition("B:")[0] + "B:" for a, _, _ in triples])
+        wholes = self.encode(
+            [judge_prompt(a, b) + VERDICT_WORDS[0 if same else 1] for a, b, same in triples]
+        )
+        documents = []
+        for head, whole, (_, _, same) in zip(heads, wholes, triples, strict=True):
+            ids = np.array([bos, *whole], dtype=np.int32)
+            weights = np.zeros(len(ids), dtype=np.float32)
+            if same:
+                weights[len(head) + 1 :] = 0.5 * self.token_weights[ids[len(head) + 1 :]]
+            weights[-1] = 5.0
+            documents.append(Document(ids, weights))
+        return documents
+
+
+_BINDING_WORDS = frozenset({name for name, _ in PEOPLE} | {*ITEMS, *FOODS, *DAYS})
+
+
+def make_shard(encoder: DocumentEncoder, stream: str, index: int) -> list[Document]:
+    rng = random.Random(f"{stream}:{index}")
+    low, high = STREAMS[stream]
+    problems = [
+        training_problem(rng, min_steps=low, max_steps=high) for _ in range(SHARD_DOCUMENTS)
+    ]
+    if stream == "judge":
+        pairs = [judge_pair(problem, rng) for problem in problems]
+        return encoder.judgements([(pair.first, pair.second, pair.same) for pair in pairs])
+    return encoder.solutions([(prompt_text(p.text), solution_text(p, rng)) for p in problems])
+
+
+def save_shard(documents: list[Document], path: Path) -> None:
+    lengths = np.array([len(document.token_ids) for document in documents], dtype=np.int32)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part.npz")
+    np.savez_compressed(
+        temporary,
+        lengths=lengths,
+        token_ids=np.concatenate([document.token_ids for document in documents]).astype(np.uint16),
+        weights=np.concatenate([document.weights for document in documents]).astype(np.float16),
+    )
+    temporary.replace(path)
+
+
+def load_shard(path: Path) -> list[Document]:
+    with np.load(path) as data:
+        ends = np.cumsum(data["lengths"])[:-1]
+        ids = np.split(data["token_ids"].astype(np.int32), ends)
+        weights = np.split(data["weights"].astype(np.float32), ends)
+    return [Document(i, w) for i, w in zip(ids, weights, strict=True)]
+
+
+class Corpus:
+    """Endless documents of each stream, from shards on disk where they are, else made anew.
+
+    ``extra`` adds streams of ready documents (repeated when they run out)."""
+
+    def __init__(
+        self,
+        encoder: DocumentEncoder,
+        folder: Path | None = None,
+        extra: dict[str, list[Document]] | None = None,
+    ) -> None:
+        self.encoder, self.folder, self.extra = encoder, folder, extra or {}
+        self._shard = lru_cache(maxsize=12)(self._load)
+
+    def _load(self, stream: str, index: int) -> list[Document]:
+        if self.folder is not None:
+            path = self.folder / f"{stream}-{index:05d}.npz"
+            if path.is_file():
+                return load_shard(path)
+        return make_shard(self.encoder, stream, index)
+
+    def documents(self, stream: str, start: int, count: int) -> list[Document]:
+        """Documents ``start`` to ``start + count - 1`` of a stream."""
+        if stream in self.extra:
+            ready = self.extra[stream]
+            return [ready[position % len(ready)] for position in range(start, start + count)]
+        rows = []
+        for position in range(start, start + count):
+            shard, offset = divmod(position, SHARD_DOCUMENTS)
+            rows.append(self._shard(stream, shard)[offset])
+        return rows
