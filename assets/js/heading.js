@@ -12,12 +12,15 @@
       this.source.append(el("span", { class: "cf-source-dot", "aria-hidden": "true" }), this.sourceText);
       this.prompt = el("p", { class: "cf-prompt" });
       this.expected = el("span", { class: "cf-expected" });
+      this.title = el("span", { class: "cf-expected" });
+      this.notes = el("p", { class: "cf-honest" });
       this.message = el("p", { class: "cf-message", role: "alert" });
       this.node = el("header", { class: "cf-heading" }, [
-        el("div", { class: "cf-heading-line" }, [this.source, this.expected]),
+        el("div", { class: "cf-heading-line" }, [this.source, this.title, this.expected]),
         this.prompt,
         this.message,
         el("p", { class: "cf-honest", text: words.say("honest.clock") }),
+        this.notes,
       ]);
     }
 
@@ -31,7 +34,10 @@
       this.source.classList.toggle("cf-live", live);
       setText(this.sourceText, live ? words.say(frame.timeline.complete ? "heading.live_done" : "heading.live", { device })
         : current.source === "recording" ? words.say("heading.recorded", { device, date: (current.created || "").slice(0, 10) }) : words.say("heading.none"));
-      setText(this.prompt, current.title || (start ? start.event.prompt_text : ""));
+      setText(this.title, current.title || "");
+      setText(this.prompt, current.prompt || (start ? start.event.prompt_text : ""));
+      setText(this.notes, (current.notes || []).join(" "));
+      this.notes.hidden = !this.notes.textContent;
       const expected = current.expected;
       setText(this.expected, expected === null || expected === undefined ? "" : words.say("heading.expected", { answer: expected }));
       setText(this.message, current.message || "");

@@ -17,7 +17,7 @@
       tokens,
       finish,
       prefill,
-      tokensPerSecond: tokens && decode > 0 ? (tokens / decode) * 1000 : NaN,
+      tokensPerSecond: decode > 0 ? (tokens / decode) * 1000 : NaN,
       acceptanceLength: cycles.count ? cycles.tokens / cycles.count : NaN,
       numCycles: cycles.count,
       steps: stepNumbers(log, n),
@@ -53,7 +53,7 @@
 
   /** Tokens per second against the plain lane's, both at the same clock. */
   function speedup(numbers, baseline) {
-    if (!baseline || !Number.isFinite(numbers.tokensPerSecond)) return NaN;
+    if (!baseline || !Number.isFinite(numbers.tokensPerSecond) || !baseline.tokensPerSecond) return NaN;
     return numbers.tokensPerSecond / baseline.tokensPerSecond;
   }
 

@@ -117,11 +117,12 @@
       row.node.setAttribute("aria-pressed", String(frame.selection.lane === lane.log.name));
       row.strip.draw(lane.log, numbers.tokens, Math.max(frame.longest, 24), lane.pendingCount);
       setText(row.state, Confu.summary.laneState(lane, words));
-      setText(row.rate, fixed(numbers.tokensPerSecond, 0));
+      const gain = numbers.tokens ? lane.speedup : NaN; // nothing committed yet: nothing to say yet
+      setText(row.rate, fixed(numbers.tokens ? numbers.tokensPerSecond : NaN, 0));
       setText(row.tau, Confu.summary.acceptance(lane, words));
-      setText(row.gain, Number.isFinite(lane.speedup) ? `${lane.speedup.toFixed(2)}×` : "–");
-      setClass(row.gain, "cf-slower", lane.speedup < 0.995);
-      setClass(row.gain, "cf-faster", lane.speedup > 1.005);
+      setText(row.gain, Number.isFinite(gain) ? `${gain.toFixed(2)}×` : "–");
+      setClass(row.gain, "cf-slower", gain < 0.995);
+      setClass(row.gain, "cf-faster", gain > 1.005);
       const verdict = lane.answer;
       const text = verdict ? `${verdict === "right" ? "✓" : "✗"} ${lane.answerText || "–"}` : lane.answerText || "–";
       setText(row.answer, text);

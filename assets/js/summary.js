@@ -27,6 +27,7 @@
   /** What the speedup means, in words; empty without a baseline. */
   function gainInWords(lane, words) {
     const { speedup, numbers } = lane;
+    if (numbers.finish && numbers.finish.reason === "error") return numbers.finish.message;
     if (!Number.isFinite(speedup) || !numbers.finish || lane.log.name === "autoregressive") return "";
     const value = speedup.toFixed(2);
     if (speedup < 0.995) return words.say("gain.slower", { speedup: value });

@@ -3,7 +3,8 @@
 (function (Confu) {
   "use strict";
   const { el, svg, setText, percent } = Confu;
-  const BOX = 24;
+  const BOX = 24; // height of a node, px
+  const LARGEST_SHRINK = 1.4;
 
   function ring(x, y, prob) {
     const r = 6;
@@ -92,7 +93,7 @@
       this.drawTabs(frame);
       const { lane, cycle } = frame.tree;
       const verified = Boolean(cycle) && cycle.verifiedAt < lane.n;
-      const key = [lane.log.name, cycle ? cycle.cycle : "-", verified, frame.selection.node, frame.race].join();
+      const key = [lane.log.name, cycle ? cycle.cycle : "-", verified, frame.selection.node, this.canvas.clientWidth, frame.race].join();
       if (key === this.key) return;
       this.key = key;
       this.drawTree(frame, lane, cycle, verified);
@@ -152,7 +153,8 @@
         edges.append(edge(plan.own.parentNode, plan.own, null, "own"));
         boxes.append(ownBox(plan.own, answer.token_origin));
       }
-      return svg("svg", { width: plan.width, height: plan.height, viewBox: `0 0 ${plan.width} ${plan.height}` }, [edges, boxes]);
+      const scale = fitting(plan.width, this.canvas.clientWidth);
+      return svg("svg", { width: plan.width * scale, height: plan.height * scale, viewBox: `0 0 ${plan.width} ${plan.height}` }, [edges, boxes]);
     }
 
     makeSelectable(drawn, lane, cycle, node, state, frame) {
@@ -171,6 +173,11 @@
       });
       if (frame.selection.node === node.index) drawn.classList.add("cf-picked");
     }
+  }
+
+  /** Shrinks a tree that is a little too wide; a much wider one keeps its size and scrolls. */
+  function fitting(width, room) {
+    return room > 0 && width > room && width <= room * LARGEST_SHRINK ? room / width : 1;
   }
 
   function ownBox(node, origin) {

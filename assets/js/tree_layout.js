@@ -6,6 +6,12 @@
   const ROW = 32;
   const GAP = 58; // between columns: room for the edge and its percentage
   const PAD = 14;
+  const LONGEST = 22; // characters of a label; the inspector has the whole token
+
+  function labelOf(text) {
+    const label = [...Confu.chips.inline(text)];
+    return label.length > LONGEST ? `${label.slice(0, LONGEST - 1).join("")}…` : label.join("");
+  }
 
   function textWidth(text) {
     let width = 0;
@@ -18,7 +24,7 @@
   function layout(tree, accepted, ownText) {
     const nodes = tree.parents.map((parent, i) => ({
       index: i, parent, depth: parent < 0 ? 0 : -1, children: [],
-      label: Confu.chips.inline(tree.texts[i]), width: 0, x: 0, y: 0,
+      label: labelOf(tree.texts[i]), width: 0, x: 0, y: 0,
     }));
     nodes.forEach((node) => {
       if (node.parent < 0) return;
@@ -26,7 +32,7 @@
       nodes[node.parent].children.push(node);
     });
     const tip = nodes[accepted.length ? accepted[accepted.length - 1] : 0];
-    const own = { own: true, depth: tip.depth + 1, children: [], label: Confu.chips.inline(ownText || ""), parentNode: tip };
+    const own = { own: true, depth: tip.depth + 1, children: [], label: labelOf(ownText || ""), parentNode: tip };
     const all = ownText === null ? nodes : nodes.concat(own);
     for (const node of all) node.width = Math.max(34, textWidth(node.label) + 34);
     placeColumns(all);

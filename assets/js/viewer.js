@@ -93,9 +93,14 @@
         this.playback.play();
       }
       for (const [name, event] of batch.events || []) this.timeline.push(name, event);
-      if (batch.error) this.race.message = this.words.has(batch.error) ? this.words.say(batch.error) : batch.error;
       if (batch.done) this.timeline.complete = true;
       this.chooseLane();
+      this.refresh();
+    }
+
+    /** Shows one sentence above the race and leaves everything else as it is. */
+    complain(sentence) {
+      this.race.message = sentence;
       this.refresh();
     }
 

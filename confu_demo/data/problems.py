@@ -266,7 +266,7 @@ FAMILIES: dict[str, Callable[[random.Random, int], Draft]] = {
 def make_problem(
     rng: random.Random, *, min_steps: int, max_steps: int, family: str | None = None
 ) -> Problem:
-    """A random problem with ``min_steps`` to ``max_steps`` steps (rounded by one in some families)."""
+    """A random problem of ``min_steps`` to ``max_steps`` steps (some families round by one)."""
     if family is not None and family not in FAMILIES:
         raise ValueError(f"unknown family {family!r}: choose one of {', '.join(FAMILIES)}")
     while True:

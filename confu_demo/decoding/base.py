@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from confu_demo.config import DecodeConfig
-from confu_demo.engine.target import LeanModel
+from confu_demo.engine.target import ForwardOutput, LeanModel
 from confu_demo.engine.text import Detokenizer
 from confu_demo.trace import Event, ModelInfo
 
@@ -79,6 +79,12 @@ class BoundModel:
     detokenizer: Detokenizer
     eos_ids: frozenset[int]
     info: ModelInfo
+
+
+def features_of(out: ForwardOutput) -> Tensor:
+    """The features [S, n * D] of a forward that was asked for them."""
+    assert out.features is not None
+    return out.features
 
 
 def head_model_info(head: nn.Module, name: str) -> ModelInfo:

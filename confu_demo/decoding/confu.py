@@ -25,12 +25,14 @@ from confu_demo.decoding.base import (
     Clock,
     DecodeRequest,
     Stop,
+    features_of,
     head_model_info,
     off_clock,
     on_clock,
 )
 from confu_demo.decoding.contemplation import ConfuParts, Contemplator
-from confu_demo.decoding.drafting import Drafter, PackedHead
+from confu_demo.decoding.drafting import Drafter
+from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.decoding.run import Run, require_room
 from confu_demo.decoding.verification import kept_rows, verify
 from confu_demo.engine.sampling import PositionNoise, sample
@@ -82,8 +84,8 @@ class ConfuDecoder:
                     cache, token_ids=prompt, feature_layers=layers, logits_rows=last
                 )
                 new_ids = sample(out.logits, sampling, noise, [run.num_prompt])
-                drafter.absorb(prompt[1:], out.features[:-1])
-                features = out.features[-1:]  # of the tokens before each of new_ids
+                drafter.absorb(prompt[1:], features_of(out)[:-1])
+                features = features_of(out)[-1:]  # of the tokens before each of new_ids
                 contemplator.read_prompt(cache, features)
                 tokens = [int(new_ids)]
             yield run.prefilled()
@@ -106,7 +108,7 @@ class ConfuDecoder:
                     rows = kept_rows(answer, num_kept, model.device)
                     cache.keep(start, rows)  # drops rejected nodes and every [con]
                     new_ids = torch.tensor(tokens, device=model.device)
-                    features = out.features[rows]
+                    features = features_of(out)[rows]
                     contemplator.follow(out, host.parents, (0, *answer.accepted), start)
                 run.count_verify(tree.num_nodes + contemplator.num_con)
                 run.draft_forwards = drafter.num_forwards

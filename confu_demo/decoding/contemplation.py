@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from confu_demo.config import ConfuConfig
-from confu_demo.decoding.drafting import Drafter, FutureInput
+from confu_demo.decoding.base import features_of
 from confu_demo.decoding.draft_tree import TokenTree, best
+from confu_demo.decoding.drafting import Drafter, FutureInput
 from confu_demo.decoding.masks import verify_mask
 from confu_demo.engine.cache import KVCache, SideKeyValues
 from confu_demo.engine.target import ForwardOutput, LeanModel
@@ -55,7 +56,8 @@ class ConfuParts:
 
     def __init__(self, head: ConfuHead, model: LeanModel) -> None:
         def bound(mixture: ExpertMixture) -> ExpertMixture:
-            return copy.deepcopy(mixture).to(device=model.device, dtype=model.dtype)
+            own = copy.deepcopy(mixture).requires_grad_(False)
+            return own.to(device=model.device, dtype=model.dtype)
 
         self.model = model
         self.layers = head.config.eagle.feature_layers
@@ -111,9 +113,8 @@ class Contemplator:
             **self._soft_prompts(0, 1),
         )
         cache.rollback(position)
-        assert out.features is not None
         self._futures.append(
-            Future(out.features, out.hidden, self._con_router, position, "prefill", None)
+            Future(features_of(out), out.hidden, self._con_router, position, "prefill", None)
         )
 
     def future_input(self, drafter: Drafter, fused_last: Tensor) -> FutureInput | None:
@@ -130,7 +131,9 @@ class Contemplator:
         embedding, self._future_router = self._parts.future_mixture(fused_last, uniform=uniform)
         return FutureInput(drafter.fuse(features), embedding, newest.position)
 
-    def verify_forward(self, cache: KVCache, tree: TokenTree, last_features: Tensor) -> ForwardOutput:
+    def verify_forward(
+        self, cache: KVCache, tree: TokenTree, last_features: Tensor
+    ) -> ForwardOutput:
         """One target forward over N tree rows and M [con] rows, which share one embedding,
         routed from the features [1, 3*D_t] of the token before the root [O]. Logits of the N."""
         start, num_nodes = cache.length, tree.num_nodes
@@ -174,8 +177,7 @@ class Contemplator:
         node = serving_node(path[-1], parents, self._con_nodes)
         row = len(parents) + self._con_nodes.index(node)
         position = start + path.index(node) + 1
-        assert out.features is not None
-        features, hidden = out.features[row : row + 1], out.hidden[row : row + 1]
+        features, hidden = features_of(out)[row : row + 1], out.hidden[row : row + 1]
         self._futures.append(Future(features, hidden, self._con_router, position, "node", node))
 
     def describe(self, tokenizer: Any) -> Contemplation:
@@ -222,5 +224,5 @@ def _foreseen(hidden: Tensor, model: LeanModel, tokenizer: Any) -> tuple[Foresee
     top = probs.topk(min(NUM_FORESEEN, probs.shape[0]))
     return tuple(
         ForeseenToken(token_id=token, text=tokenizer.decode([token]), prob=prob)
-        for token, prob in zip(top.indices.tolist(), top.values.tolist())
+        for token, prob in zip(top.indices.tolist(), top.values.tolist(), strict=True)
     )

@@ -97,13 +97,13 @@ class CandidatePool:
         self._ids.append(ids)
         self._log_probs.append(log_probs.flatten())
         self._scores.append(scores)
-        self._parents.append(self._frontier.repeat_interleave(num_children))
+        self._parents.append(self._frontier[:, None].expand(-1, num_children).reshape(-1))
         chosen = best(scores, num_children)
-        self._frontier_scores = scores[chosen]
+        self._frontier_scores = scores.index_select(0, chosen)  # much cheaper than indexing
         self._frontier = chosen + self._count
         self._count += scores.shape[0]
         self._levels += 1
-        return Frontier(ids[chosen], chosen // num_children)
+        return Frontier(ids.index_select(0, chosen), chosen // num_children)
 
     def is_settled(self, num_nodes: int) -> bool:
         """True when no further child can enter the best ``num_nodes``: a child scores at most
@@ -117,12 +117,16 @@ class CandidatePool:
         """The best ``num_nodes`` candidates (all, if there are fewer), root included."""
         scores = torch.cat(self._scores)
         chosen = best(scores, num_nodes).sort().values
-        parents = torch.searchsorted(chosen, torch.cat(self._parents)[chosen])
-        parents[0] = -1
+        ids, parents, log_probs = (
+            torch.cat(parts).index_select(0, chosen)
+            for parts in (self._ids, self._parents, self._log_probs)
+        )
+        ranks = torch.searchsorted(chosen, parents)  # pool index -> node index
+        ranks[0] = -1
         return make_tree(
-            torch.cat(self._ids)[chosen],
-            parents,
-            torch.cat(self._log_probs)[chosen],
-            scores[chosen],
+            ids,
+            ranks,
+            log_probs,
+            scores.index_select(0, chosen),
             max_depth=min(self._levels, chosen.shape[0] - 1),
         )

@@ -17,11 +17,13 @@ from confu_demo.decoding.base import (
     Clock,
     DecodeRequest,
     Stop,
+    features_of,
     head_model_info,
     on_clock,
 )
-from confu_demo.decoding.drafting import Drafter, PackedHead
+from confu_demo.decoding.drafting import Drafter
 from confu_demo.decoding.masks import verify_mask
+from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.decoding.run import Run, require_room
 from confu_demo.decoding.verification import kept_rows, verify
 from confu_demo.engine.sampling import PositionNoise, sample
@@ -72,8 +74,8 @@ class Eagle3Decoder:
                     cache, token_ids=prompt, feature_layers=layers, logits_rows=last
                 )
                 new_ids = sample(out.logits, sampling, noise, [run.num_prompt])
-                drafter.absorb(prompt[1:], out.features[:-1])
-                features = out.features[-1:]  # of the tokens before each of new_ids
+                drafter.absorb(prompt[1:], features_of(out)[:-1])
+                features = features_of(out)[-1:]  # of the tokens before each of new_ids
                 tokens = [int(new_ids)]
             yield run.prefilled()
             run.cut(tokens)
@@ -99,7 +101,7 @@ class Eagle3Decoder:
                     rows = kept_rows(answer, num_kept, model.device)
                     cache.keep(start, rows)
                     new_ids = torch.tensor(tokens, device=model.device)
-                    features = out.features[rows]
+                    features = features_of(out)[rows]
                 run.count_verify(tree.num_nodes)
                 run.draft_forwards = drafter.num_forwards
                 yield from run.end_cycle(host, answer, num_kept)

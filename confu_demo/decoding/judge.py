@@ -117,7 +117,7 @@ class ModelJudge:
             mask=packed.mask.to(device),
             logits_rows=packed.last_rows.to(device),
         )
-        probs = torch.softmax(output.logits.float(), dim=-1)[:, self._verdict_ids]
+        probs = output.logits.softmax(-1)[:, self._verdict_ids]
         return [_opinion(same, different) for same, different in probs.tolist()]
 
 

@@ -15,7 +15,7 @@ from confu_demo.decoding.base import BoundModel, Clock, DecodeRequest, Stop, on_
 from confu_demo.decoding.draft_tree import chain
 from confu_demo.decoding.masks import verify_mask
 from confu_demo.decoding.run import Run, require_room
-from confu_demo.decoding.verification import kept_rows, verify
+from confu_demo.decoding.verification import verify
 from confu_demo.engine.sampling import PositionNoise, sample
 from confu_demo.trace import Event
 
@@ -100,7 +100,8 @@ class PromptLookupDecoder:
                     host, answer = verify(tree, logits, sampling, noise, start)
                     tokens = answer.committed(host)
                     num_kept = run.cut(tokens)
-                    cache.keep(start, kept_rows(answer, num_kept, model.device))
+                    num_accepted = min(num_kept, len(answer.accepted))
+                    cache.rollback(start + 1 + num_accepted)  # a chain's path is its beginning
                 run.count_verify(tree.num_nodes)
                 yield from run.end_cycle(host, answer, num_kept)
             yield run.finished()

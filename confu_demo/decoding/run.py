@@ -133,10 +133,15 @@ class Run:
         return len(token_ids)
 
     def commit(
-        self, token_ids: Sequence[int], origins: Sequence[Origin], cycle: int | None = None
+        self,
+        token_ids: Sequence[int],
+        origins: Sequence[Origin],
+        cycle: int | None = None,
+        texts: tuple[str, ...] | None = None,
     ) -> TokensCommitted:
-        """Grows the output by tokens that :meth:`cut` allowed."""
-        texts = self._texts_after(self.ids, token_ids)
+        """Grows the output by tokens that :meth:`cut` allowed; ``texts``: theirs, if known."""
+        if texts is None:
+            texts = self._texts_after(self.ids, token_ids)
         self.ids.extend(token_ids)
         return TokensCommitted(
             t_ms=self.clock.now(),
@@ -160,6 +165,10 @@ class Run:
         contemplation: Contemplation | None = None,
     ) -> tuple[Event, ...]:
         """The events of the cycle that was just timed; commits its first ``num_kept`` tokens."""
+        tokens = answer.committed(tree)
+        texts = self._texts_after(self.ids, tokens)
+        draft: Origin = "draft"
+        origins = [draft] * len(answer.accepted) + [answer.origin]
         proposed = DraftProposed(
             t_ms=self.draft.ended_ms,
             cycle=self.cycle,
@@ -167,27 +176,25 @@ class Run:
                 token_ids=tree.token_ids,
                 parents=tree.parents,
                 log_probs=tree.log_probs,
-                texts=self._tree_texts(tree),
+                texts=self._tree_texts(tree, dict(zip(answer.accepted, texts, strict=False))),
             ),
             ms=self.draft.last_ms,
             contemplation=contemplation,
         )
-        tokens = answer.committed(tree)
-        origins: list[Origin] = [*("draft" for _ in answer.accepted), answer.origin]
-        final_text = self._texts_after([*self.ids, *tokens[:-1]], tokens[-1:])[0]
         verified = DraftVerified(
             t_ms=self.verify.ended_ms,
             cycle=self.cycle,
             accepted=answer.accepted,
             target_probs=answer.target_probs,
             token_id=answer.token_id,
-            token_text=final_text,
+            token_text=texts[-1],
             token_origin=answer.origin,
             num_target_tokens=len(tree.token_ids) + num_contemplate_tokens,
             num_contemplate_tokens=num_contemplate_tokens,
             ms=self.verify.last_ms,
         )
-        committed = self.commit(tokens[:num_kept], origins[:num_kept], self.cycle)
+        kept = slice(num_kept)
+        committed = self.commit(tokens[kept], origins[kept], self.cycle, texts[kept])
         self.cycle += 1
         return proposed, verified, committed
 
@@ -208,13 +215,13 @@ class Run:
             other_ms=total - timed,
         )
 
-    def _tree_texts(self, tree: HostTree) -> tuple[str, ...]:
-        """Text that every node adds after its parent's path."""
-        before = self.ids[:-1]
-        paths: list[list[int]] = []
-        texts: list[str] = []
-        for token, parent in zip(tree.token_ids, tree.parents):
-            path = paths[parent] if parent >= 0 else before
-            texts.append(self._texts_after(path, (token,))[0])
+    def _tree_texts(self, tree: HostTree, known: dict[int, str]) -> tuple[str, ...]:
+        """Text that every node adds after its parent's path; ``known`` nodes have theirs."""
+        paths: list[list[int]] = [self.ids]
+        texts = [self._texts_after(self.ids[:-1], self.ids[-1:])[0]]
+        for node in range(1, len(tree.token_ids)):
+            path, token = paths[tree.parents[node]], tree.token_ids[node]
+            text = known.get(node)
+            texts.append(self._texts_after(path, (token,))[0] if text is None else text)
             paths.append([*path, token])
         return tuple(texts)

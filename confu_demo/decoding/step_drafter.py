@@ -32,20 +32,18 @@ class StepDrafter:
 
     def write(self, prefix: Sequence[int], step: GrowingStep) -> None:
         """Fills ``step``, which continues ``prefix`` (longer than what the cache holds of it)."""
-        device = self._model.device
-        pending = list(prefix[len(self._cached) :])
+        ids = list(prefix[len(self._cached) :])
+        tokens = torch.tensor(ids, device=self._model.device)
         position = len(prefix)
         ended = False
         while not ended:
-            self._cached.extend(pending)
+            self._cached.extend(ids)
             output = self._model.forward(
-                self.cache,
-                token_ids=torch.tensor(pending, device=device),
-                logits_rows=slice(len(pending) - 1, None),
+                self.cache, token_ids=tokens, logits_rows=slice(len(ids) - 1, None)
             )
-            token = int(self._sampler(output.logits, [position]).item())
-            ended = step.append(token)
-            pending = [token]
+            tokens = self._sampler(output.logits, [position])  # stays on the device
+            ids = tokens.tolist()
+            ended = step.append(ids[0])
             position += 1
 
     def crop(self, token_ids: Sequence[int], start: int) -> None:

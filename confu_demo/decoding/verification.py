@@ -93,7 +93,8 @@ def walk(
 
     ``choose(node, depth)`` is the target's own token after that node.
     """
-    children = {(parent, token): i for i, (parent, token) in enumerate(zip(parents, token_ids))}
+    pairs = zip(parents, token_ids, strict=True)
+    children = {pair: node for node, pair in enumerate(pairs)}
     accepted: list[int] = []
     node: int | None = 0
     while node is not None:
@@ -107,9 +108,8 @@ def walk(
 
 def node_probs(tree: TokenTree, logits: Tensor) -> Tensor:
     """float[N]: softmax probability of every node's token in its parent's row (root: any)."""
-    above = tree.parents.clamp(min=0)
-    chosen = logits[above, tree.token_ids]
-    return (chosen - logits.logsumexp(dim=-1)[above]).exp()
+    places = tree.parents.clamp(min=0) * logits.shape[1] + tree.token_ids
+    return logits.log_softmax(dim=-1).flatten().index_select(0, places).exp_()
 
 
 def to_host(*tensors: Tensor) -> list[list[float]]:

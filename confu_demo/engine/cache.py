@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from confu_demo.engine.errors import ContextFull
+from confu_demo.engine.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class KVCache:
         self.capacity = capacity
         self.length = 0
         self.side: SideKeyValues | None = None
+        self.workspace: Workspace | None = None  # of the last forward's number of rows
 
     @property
     def num_side(self) -> int:
@@ -68,6 +70,7 @@ class KVCache:
         """Values [L, H_kv, capacity, head_dim], a view."""
         return self.storage[:, 1, :, self.num_side :]
 
+    @torch.inference_mode()
     def attach(self, side: SideKeyValues) -> None:
         """Puts soft prompts in front of slot 0. Free when they are there already."""
         if self.side is side:
@@ -81,6 +84,7 @@ class KVCache:
             raise ValueError(f"cannot roll a cache of {self.length} tokens back to {length}")
         self.length = length
 
+    @torch.inference_mode()
     def keep(self, start: int, indices: Tensor) -> None:
         """Keeps slots ``start + indices`` (Long[M], increasing) and drops the others from
         ``start`` on: what an accepted path leaves of a draft tree. length = start + M."""
@@ -102,6 +106,17 @@ class KVCache:
                 f"{self.length} tokens and {num_tokens} more do not fit a context of "
                 f"{self.capacity}; shorten the prompt or generate fewer tokens"
             )
+
+    def next_slots(self, num_rows: int) -> tuple[Tensor, ...]:
+        """For every layer, where the next ``num_rows`` tokens go: [2, H_kv, S, head_dim]."""
+        return self.storage.narrow(3, self.num_side + self.length, num_rows).unbind(0)
+
+    def seen_by(self, num_rows: int, uses_side: bool) -> tuple[Tensor, ...]:
+        """Keys of layer 0, values of layer 0, keys of layer 1, ..., up to and including the next
+        ``num_rows`` tokens: [H_kv, K, head_dim] each. One slicing for all layers."""
+        first = 0 if uses_side else self.num_side
+        end = self.num_side + self.length + num_rows
+        return self.storage.narrow(3, first, end - first).flatten(0, 1).unbind(0)
 
     def _slots(self) -> Tensor:
         """[L, 2, H_kv, capacity, head_dim] without the soft prompts, a view."""

@@ -38,16 +38,15 @@ def pair_neighbours(weight: Tensor, head_dim: int) -> Tensor:
     return heads.transpose(1, 2).reshape(weight.shape)
 
 
-def rotate_(heads: Tensor, rotation: Tensor) -> Tensor:
-    """Rotates [S, H, head_dim] by complex [S, 1, head_dim/2]; in place where it can be.
+def as_pairs(heads: Tensor) -> Tensor:
+    """Float32 or float64 [.., head_dim] -> complex [.., head_dim/2], the same memory."""
+    return torch.view_as_complex(heads.unflatten(-1, (-1, 2)))
 
-    Half-precision heads are rotated in float32, which complex numbers need, and written back.
-    """
-    if heads.dtype.itemsize >= 4:
-        torch.view_as_complex(heads.unflatten(-1, (-1, 2))).mul_(rotation)
-        return heads
-    pairs = torch.view_as_complex(heads.float().unflatten(-1, (-1, 2)))
-    return heads.copy_(torch.view_as_real(pairs.mul_(rotation)).flatten(-2))
+
+def rotate_half_precision_(heads: Tensor, rotation: Tensor) -> None:
+    """Rotates float16 or bfloat16 heads in float32, which complex numbers need."""
+    pairs = as_pairs(heads.float()).mul_(rotation)
+    heads.copy_(torch.view_as_real(pairs).flatten(-2))
 
 
 def _scale_llama3(frequencies: Tensor, scaling: RopeScaling) -> Tensor:

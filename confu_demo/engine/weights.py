@@ -1,35 +1,19 @@
-"""Which tensors a model has, and how they are laid out for the fastest small products.
+"""The tensors that a model of the family has, by name and shape.
 
-Names are Hugging Face's without the ``model.`` prefix. q, k and v become one matrix, gate and up
-another; q and k are reordered for :mod:`confu_demo.engine.rope`. Every matrix is stored so that
-``x @ matrix`` is one ``mm``.
+Names are Hugging Face's without the ``model.`` prefix. What the forward makes of them is in
+:mod:`confu_demo.engine.fused`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from confu_demo.engine.errors import CorruptModel
 from confu_demo.engine.model_config import ModelConfig
-from confu_demo.engine.rope import pair_neighbours
-
-
-@dataclass(frozen=True, slots=True)
-class LayerWeights:
-    """One decoder layer, ready for the forward. Matrices are [in, out]."""
-
-    input_norm: Tensor  # [D]
-    qkv: Tensor  # [D, (H + 2 H_kv) * head_dim]
-    qkv_bias: Tensor | None  # [(H + 2 H_kv) * head_dim]
-    qk_norm: Tensor | None  # [H + H_kv, head_dim]
-    out: Tensor  # [H * head_dim, D]
-    mlp_norm: Tensor  # [D]
-    gate_up: Tensor  # [D, 2 I]
-    down: Tensor  # [I, D]
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -56,6 +40,11 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     if not config.tie_embeddings:
         shapes["lm_head.weight"] = (config.vocab_size, d)
     return shapes
+
+
+def num_parameters_of(config: ModelConfig) -> int:
+    """Parameters of a model of this shape; tied embeddings count once."""
+    return sum(math.prod(shape) for shape in weight_shapes(config).values())
 
 
 def checked_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -90,38 +79,3 @@ def random_weights(
         prefix = "" if name.startswith("lm_head") else "model."
         weights[prefix + name] = tensor.to(dtype)
     return weights
-
-
-def fuse_layer(
-    config: ModelConfig, named: Mapping[str, Tensor], layer: int, like: Tensor
-) -> LayerWeights:
-    """Builds one layer on the device and in the dtype of ``like``."""
-    prefix = f"layers.{layer}."
-
-    def get(name: str) -> Tensor:
-        return named[prefix + name].to(like)
-
-    def paired(name: str) -> Tensor:
-        return pair_neighbours(get(name), config.head_dim)
-
-    def attention(kind: str) -> Tensor:
-        names = (f"self_attn.{part}_proj.{kind}" for part in "qkv")
-        q_name, k_name, v_name = names
-        return torch.cat((paired(q_name), paired(k_name), get(v_name)))
-
-    qk_norm = None
-    if config.qk_norm:
-        q_norm = paired("self_attn.q_norm.weight").expand(config.num_heads, -1)
-        k_norm = paired("self_attn.k_norm.weight").expand(config.num_kv_heads, -1)
-        qk_norm = torch.cat((q_norm, k_norm))
-    gate_up = torch.cat((get("mlp.gate_proj.weight"), get("mlp.up_proj.weight")))
-    return LayerWeights(
-        input_norm=get("input_layernorm.weight"),
-        qkv=attention("weight").t().contiguous(),
-        qkv_bias=attention("bias") if config.attention_bias else None,
-        qk_norm=qk_norm,
-        out=get("self_attn.o_proj.weight").contiguous().t(),
-        mlp_norm=get("post_attention_layernorm.weight"),
-        gate_up=gate_up.t().contiguous(),
-        down=get("mlp.down_proj.weight").contiguous().t(),
-    )

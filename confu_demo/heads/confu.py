@@ -83,9 +83,7 @@ class ConfuHead(nn.Module):
         embedding, _ = self.future_mixture(fused_last, uniform=uniform)
         return self.column(self.eagle.fuse(con_features), embedding, positions)
 
-    def column(
-        self, future: Tensor, embedding: Tensor, positions: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def column(self, future: Tensor, embedding: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The column from f [.., D] and the future token's embedding [.., D]; see above."""
         _, k, v = self.eagle.project(
             embedding.unsqueeze(-2), future.unsqueeze(-2), positions.unsqueeze(-1)

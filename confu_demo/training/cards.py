@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from confu_demo.provenance import collect
@@ -18,7 +19,7 @@ def provenance_lines(command: str, device: str) -> str:
     """Markdown: commit, versions, device, date."""
     import torch
 
-    made = collect(device, "float32", torch.get_num_threads(), command)
+    made = collect(device, "float32", torch.get_num_threads(), shlex.split(command))
     versions = ", ".join(f"{name} {version}" for name, version in made.versions)
     return (
         f"* command: `{made.command}`\n* commit: {made.commit}\n* device: {made.device}, "

@@ -162,7 +162,11 @@ def finish(done: Finished, tokenizer: PreTrainedTokenizerFast, out: Path) -> Non
     figures = {"heldout": asdict(problems), "hard": asdict(hard), "judge": asdict(verdicts)}
     card = language_model_card(done.name, model, done.settings, figures, done.history, done.second)
     save_language_model(model, tokenizer, folder, card)
-    record = {"settings": done.settings, "figures": figures, "history": done.history}
+    record: dict[str, Any] = {
+        "settings": done.settings,
+        "figures": figures,
+        "history": done.history,
+    }
     if done.second is not None:
         record |= {"second_round": done.second, "first_round": done.first_round}
     (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

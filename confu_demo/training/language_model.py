@@ -66,8 +66,11 @@ class Attention(nn.Module):
         group = config.num_heads // config.num_kv_heads
         if group > 1:
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        scores = torch.matmul(q, k.transpose(2, 3)) * (1.0 / math.sqrt(config.head_dim)) + bias
-        attended = torch.matmul(torch.softmax(scores, dim=-1), v)
+        # One fused product of scale, scores and mask: [B * H, S, P + S].
+        q, k, v = (x.flatten(0, 1) for x in (q, k, v))
+        scale = 1.0 / math.sqrt(config.head_dim)
+        scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=scale)
+        attended = torch.bmm(torch.softmax(scores, dim=-1), v).view(batch, -1, *q.shape[1:])
         return self.o_proj(attended.transpose(1, 2).reshape(batch, length, -1)), new
 
 
@@ -166,7 +169,9 @@ class LanguageModel(nn.Module):
         attend; past per layer [B, H_kv, P, head_dim] twice."""
         rope = self.rope(positions)
         bias = torch.zeros_like(mask, dtype=embeddings.dtype)
-        bias = bias.masked_fill(~mask, torch.finfo(embeddings.dtype).min)[:, None]
+        bias = bias.masked_fill(~mask, torch.finfo(embeddings.dtype).min)
+        if bias.size(0) > 1:  # one mask a document: repeat it for the document's heads
+            bias = bias.repeat_interleave(self.config.num_heads, dim=0)
         hidden, features, new = embeddings, [], []
         for index, layer in enumerate(self.model.layers):
             if index in feature_layers:

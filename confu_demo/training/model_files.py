@@ -74,9 +74,10 @@ def save_language_model(
 
 
 def learning_curve(history: list[dict[str, Any]]) -> str:
-    """A Markdown table of the evaluations made on the way. Sure means confidence >= 0.9."""
+    """A Markdown table of the evaluations made on the way. Shares that are right; sure
+    means confidence >= 0.9."""
     lines = [
-        "| tokens | layers | answers right | steps right | judge right | judge sure | sure and right |",
+        "| tokens | layers | answers | steps | judge | judge sure | of these right |",
         "|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in history:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -19,7 +19,14 @@ from confu_demo.engine.sampling import PositionNoise, sample
 from confu_demo.engine.target import LeanModel
 from confu_demo.engine.text import Detokenizer
 from confu_demo.engine.weights import weight_shapes
-from confu_demo.trace import Event, ModelInfo, RunFinished, TokensCommitted, Verdict
+from confu_demo.trace import (
+    Event,
+    ModelInfo,
+    RunFinished,
+    StepResolved,
+    TokensCommitted,
+    Verdict,
+)
 from confu_demo.trace_validation import validate
 
 BOS, EOS = "<bos>", "<eos>"
@@ -97,18 +104,20 @@ def random_model(
     blank: float = 5.0,
     eos: float = 0.5,
     difference: float = 0.0,
+    scales: Mapping[int, float] | None = None,
     max_positions: int = 512,
 ) -> LeanModel:
     """A float64 model. ``blank`` and ``eos`` scale the output rows of the blank line and of the
-    end of sequence: above 1 they come often, at 0 (beside strong others) hardly ever.
+    end of sequence: above 1 they come often, at 0 (beside strong others) hardly ever; ``scales``
+    does so for other tokens.
     ``difference`` perturbs the weights, so that a draft model sometimes agrees with its target."""
     config = model_config(max_positions=max_positions)
     weights = weights_of(config, seed)
     if difference:
         noise = weights_of(config, seed + 1000)
         weights = {name: weights[name] + difference * noise[name] for name in weights}
-    weights["lm_head.weight"][BLANK] *= blank
-    weights["lm_head.weight"][EOS_ID] *= eos
+    for token, scale in {BLANK: blank, EOS_ID: eos, **(scales or {})}.items():
+        weights["lm_head.weight"][token] *= scale
     return LeanModel(config, weights, dtype=torch.float64)
 
 
@@ -160,6 +169,10 @@ def settings(
     )
 
 
+def decoder_of(target: LeanModel, draft: LeanModel, **judges) -> ConfspecDecoder:
+    return ConfspecDecoder(bind(target), bind(draft, "draft_model"), **judges)
+
+
 def run_confspec(
     decoder: ConfspecDecoder, config: DecodeConfig, prompt: Sequence[int] = PROMPT
 ) -> list[Event]:
@@ -178,6 +191,18 @@ def end_of(events: Sequence[Event]) -> RunFinished:
     end = events[-1]
     assert isinstance(end, RunFinished)
     return end
+
+
+def text_of(ids: Sequence[int]) -> str:
+    return TOKENIZER.decode(ids, skip_special_tokens=True).strip()
+
+
+def authors_of(events: Sequence[Event]) -> list[str]:
+    return [event.kept for event in events if isinstance(event, StepResolved)]
+
+
+def of(kind: type, events: Sequence[Event]) -> list:
+    return [event for event in events if isinstance(event, kind)]
 
 
 class PlainWriter:

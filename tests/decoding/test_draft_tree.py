@@ -64,9 +64,7 @@ def test_only_the_best_children_are_expanded() -> None:
     second = pool.expand(torch.tensor([[3, 4], [5, 6]]), torch.tensor([[-0.1, -0.2], [-0.3, -9.0]]))
     assert second.token_ids.tolist() == [3, 4]  # -0.2 and -0.3; token 5 has -2.3
     assert second.rows.tolist() == [0, 0]
-    third = pool.expand(
-        torch.tensor([[7, 8], [9, 9]]), torch.tensor([[-5.0, -6.0], [-0.1, -7.0]])
-    )
+    third = pool.expand(torch.tensor([[7, 8], [9, 9]]), torch.tensor([[-5.0, -6.0], [-0.1, -7.0]]))
     assert third.token_ids.tolist() == [9, 7]
     assert third.rows.tolist() == [1, 0]
     tree = pool.tree(6)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from confu_demo.config import TreeConfig
 from confu_demo.decoding.draft_tree import TokenTree
-from confu_demo.decoding.drafting import Drafter, FutureInput, PackedHead
+from confu_demo.decoding.drafting import Drafter, FutureInput
+from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.engine.target import LeanModel
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead

@@ -1,0 +1,126 @@
+"""Arguments that several commands share, and the settings they make."""
+
+from __future__ import annotations
+
+import argparse
+
+from confu_demo.config import (
+    ConfspecConfig,
+    ConfuConfig,
+    DecodeConfig,
+    SamplingConfig,
+    TreeConfig,
+)
+
+_DEFAULT = DecodeConfig()
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("models and machine")
+    add = group.add_argument
+    add(
+        "--suite",
+        default="bundled",
+        metavar="S",
+        help="bundled, or a folder with target/, draft/, eagle3/, confu/ (default: bundled)",
+    )
+    add("--device", default="auto", metavar="D", help="auto, cpu, cuda or mps (default: auto)")
+    add(
+        "--dtype",
+        default="auto",
+        metavar="D",
+        help="auto, float32, bfloat16, float16 or float64 (default: auto, by a short probe)",
+    )
+    add(
+        "--threads",
+        type=int,
+        default=None,
+        metavar="N",
+        help="CPU threads (default: by a short probe)",
+    )
+
+
+def add_decode_options(parser: argparse.ArgumentParser) -> None:
+    """The settings of :mod:`confu_demo.config`, with its defaults."""
+    tree, confu, confspec = _DEFAULT.tree, _DEFAULT.confu, _DEFAULT.confspec
+    add = parser.add_argument_group("decoding").add_argument
+    add("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (default: 0)")
+    add("--top-p", type=float, default=1.0, metavar="P", help="default: 1, off")
+    add("--top-k", type=int, default=0, metavar="N", help="default: 0, off")
+    add("--seed", type=int, default=0, metavar="N", help="of sampling (default: 0)")
+    add(
+        "--max-new-tokens",
+        type=int,
+        default=None,
+        metavar="N",
+        help=f"default: {_DEFAULT.max_new_tokens}, or what the context has room for",
+    )
+    add(
+        "--tree-nodes",
+        type=int,
+        default=tree.num_nodes,
+        metavar="N",
+        help=f"nodes of a draft tree, root included (default: {tree.num_nodes})",
+    )
+    add("--tree-depth", type=int, default=tree.depth, metavar="N", help=f"default: {tree.depth}")
+    add(
+        "--tree-top-k",
+        type=int,
+        default=tree.top_k,
+        metavar="N",
+        help=f"children kept at each depth (default: {tree.top_k})",
+    )
+    add(
+        "--contemplate-budget",
+        type=int,
+        default=confu.contemplate_budget,
+        metavar="N",
+        help="ConFu: tree nodes that get a contemplate token, -1 for all (default: "
+        f"{confu.contemplate_budget})",
+    )
+    add(
+        "--future",
+        choices=("on", "zeroed", "shuffled"),
+        default=confu.future,
+        help=f"ConFu: the future prediction, or a control (default: {confu.future})",
+    )
+    add(
+        "--gamma",
+        type=float,
+        default=confspec.threshold,
+        metavar="G",
+        help=f"ConfSpec: confidence threshold of the gate (default: {confspec.threshold})",
+    )
+    add(
+        "--draft-steps",
+        type=int,
+        default=confspec.draft_steps,
+        metavar="K",
+        help=f"ConfSpec: steps drafted ahead (default: {confspec.draft_steps})",
+    )
+    add(
+        "--audit",
+        action="store_true",
+        help="ConfSpec: ask the target about every verdict, off the clock",
+    )
+
+
+def decode_config(args: argparse.Namespace) -> DecodeConfig:
+    """Raises ``ValueError`` with one sentence for a value that makes no sense."""
+    tokens = _DEFAULT.max_new_tokens if args.max_new_tokens is None else args.max_new_tokens
+    return DecodeConfig(
+        max_new_tokens=tokens,
+        sampling=SamplingConfig(
+            temperature=args.temperature, top_p=args.top_p, top_k=args.top_k, seed=args.seed
+        ),
+        tree=TreeConfig(num_nodes=args.tree_nodes, depth=args.tree_depth, top_k=args.tree_top_k),
+        confu=ConfuConfig(future=args.future, contemplate_budget=args.contemplate_budget),
+        confspec=ConfspecConfig(
+            threshold=args.gamma, draft_steps=args.draft_steps, audit=args.audit
+        ),
+    )
+
+
+def method_names(text: str) -> tuple[str, ...]:
+    """``autoregressive,eagle3`` -> its names, without checking that they exist."""
+    return tuple(name for part in text.split(",") if (name := part.strip()))

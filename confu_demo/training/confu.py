@@ -1,0 +1,298 @@
+"""Trains a ConFu head on top of an EAGLE-3 head: ``python -m confu_demo train confu``.
+
+[P] marks the paper (arXiv 2603.08899), [O] our choice. The target and its embeddings stay frozen
+[P]; the drafter, which starts as the trained EAGLE-3 head [P], learns on together with soft
+prompts, both mixtures and the future bias. The exact recipe at the price of a few tokens [O]:
+
+1. the target reads a document once without gradients; features, labels, keys and values stay;
+2. soft prompts run through the frozen target at positions 0..s-1, with gradients;
+3. K [con] tokens run through it against those keys and values, with gradients: soft prompts and
+   [con] mixture learn through the frozen weights, and memory grows with K instead of S;
+4. their features through EAGLE-3's own fusion are f; the drafter is unrolled with one more key and
+   value for every row that an anchor serves. Same loss as EAGLE-3's, on those rows alone [P].
+
+Controls [O]: f zeroed, f of other positions, no future token, and the EAGLE-3 head trained for
+the same extra steps on the same batches (``control=True``).
+
+Shape letters: B documents, S tokens, R rows, K anchors, s soft prompts, D hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from confu_demo.engine.errors import UnsupportedModel
+from confu_demo.heads.checkpoint import TargetInfo, load_head
+from confu_demo.heads.confu import ConfuHead, ConfuHeadConfig
+from confu_demo.heads.eagle import EagleHead
+from confu_demo.training.anchors import (
+    Anchors,
+    AnchorSettings,
+    con_mask,
+    draw_anchors,
+    every_row,
+    pack_rows,
+    serving_anchor,
+)
+from confu_demo.training.drafter_unroll import (
+    FutureColumns,
+    UnrollResult,
+    gather_rows,
+    unroll,
+    unroll_loss,
+)
+from confu_demo.training.eagle3 import run_eagle3
+from confu_demo.training.head_batches import (
+    HeadBatch,
+    HeadBatchSource,
+    TargetPass,
+    collate,
+    group_by_length,
+    read_target,
+    root_rows,
+)
+from confu_demo.training.head_evaluation import score
+from confu_demo.training.head_job import HeadJob, Material, load_material, publish
+from confu_demo.training.head_trainer import HeadSettings, HeadTrainer
+from confu_demo.training.language_model import LanguageModel, causal_mask
+from confu_demo.training.own_outputs import OwnOutput
+
+FutureMode = Literal["on", "zeroed", "shuffled", "hidden"]
+FUTURE_MODES: tuple[FutureMode, ...] = ("on", "zeroed", "shuffled", "hidden")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfuSettings:
+    """Start values [O]. ``num_experts`` 1 is the paper's static [con]; ``future_dropout`` is the
+    share of rows that must do without f, so that the drafter stays an EAGLE-3 head."""
+
+    training: HeadSettings
+    anchors: AnchorSettings = field(default_factory=AnchorSettings)
+    num_soft_prompts: int = 16
+    num_experts: int = 8
+    experts_per_token: int = 2
+    future_dropout: float = 0.15
+    initial_future_bias: float = -6.0
+    future_bias_rate: float = 0.1  # a scalar with several units to travel
+
+
+def contemplate(
+    target: LanguageModel,
+    head: ConfuHead,
+    batch: HeadBatch,
+    answers: TargetPass,
+    anchors: Anchors,
+) -> Tensor:
+    """Target features of the [con] at each anchor, [B, K, 3 * D], with gradients into soft
+    prompts and [con] mixture."""
+    layers = head.config.eagle.feature_layers
+    con, _ = head.con_mixture(gather_rows(answers.features, anchors.routed_from))
+    soft = head.soft_prompt.embeddings[None]
+    num_soft, num_documents = soft.size(1), con.size(0)
+    places = torch.arange(num_soft, device=con.device)[None]
+    prompt = target(soft, places, causal_mask(num_soft, con.device))
+    past = [
+        (
+            torch.cat((soft_keys.expand(num_documents, -1, -1, -1), keys), dim=2),
+            torch.cat((soft_values.expand(num_documents, -1, -1, -1), values), dim=2),
+        )
+        for (soft_keys, soft_values), (keys, values) in zip(
+            prompt.keys_values, answers.keys_values, strict=True
+        )
+    ]
+    mask = con_mask(batch, anchors, num_soft)
+    return target(con, anchors.places + 1, mask, past, feature_layers=layers).features
+
+
+def future_columns(
+    head: ConfuHead,
+    con_features: Tensor,
+    anchors: Anchors,
+    fused_rows: Tensor,
+    serving: Tensor,
+    visible: Tensor,
+) -> FutureColumns:
+    """The future token of every row: f and position from the anchor that serves it, embedding
+    from the fused feature of the row's own token, which is the last accepted one of a cycle that
+    starts there.
+
+    ``con_features`` [B, K, 3 * D]; ``fused_rows`` [B, R, D]; ``serving`` Long[B, R]; ``visible``
+    Bool[B, R]: rows that have a future token.
+    """
+    index = serving.clamp(min=0)
+    future = gather_rows(head.eagle.fuse(con_features), index)
+    embedding, _ = head.future_mixture(fused_rows)
+    positions = anchors.places.gather(1, index) + 1
+    _, keys, values = head.eagle.project(embedding, future, positions)
+    return FutureColumns(keys, values, head.future_bias, visible & (serving >= 0))
+
+
+class ConfuObjective:
+    """The training loss of a ConFu head, and its held-out scores with f and without."""
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        head: ConfuHead,
+        held_out: list[OwnOutput],
+        settings: ConfuSettings,
+    ) -> None:
+        self.target, self.head, self.settings = target, head, settings
+        self._held_out = group_by_length(held_out, settings.training.batch_tokens)
+
+    def read(self, batch: HeadBatch) -> TargetPass:
+        eagle = self.head.eagle
+        return read_target(self.target, batch, eagle.config.feature_layers, eagle.t2d)
+
+    def loss(self, batch: HeadBatch, generator: torch.Generator) -> UnrollResult:
+        """Random anchors; the rows that they serve; f hidden from some of these."""
+        answers = self.read(batch)
+        rows, valid = root_rows(batch)
+        anchors = draw_anchors(rows, valid, self.settings.anchors, generator)
+        rows, valid = pack_rows(rows, valid & (serving_anchor(anchors, rows) >= 0))
+        draws = torch.rand(rows.shape, generator=generator, device=rows.device)
+        visible = valid & (draws >= self.settings.future_dropout)
+        con_features = contemplate(self.target, self.head, batch, answers, anchors)
+        return self.unrolled(batch, answers, anchors, con_features, rows, valid, visible)
+
+    def unrolled(
+        self,
+        batch: HeadBatch,
+        answers: TargetPass,
+        anchors: Anchors,
+        con_features: Tensor,
+        rows: Tensor,
+        valid: Tensor,
+        visible: Tensor | None,
+    ) -> UnrollResult:
+        """The loss over ``rows``; ``visible`` None leaves the future token out altogether."""
+        eagle, training = self.head.eagle, self.settings.training
+        fused = eagle.fuse(answers.features)
+        column = None
+        if visible is not None:
+            serving, starts = serving_anchor(anchors, rows), gather_rows(fused, rows)
+            column = future_columns(self.head, con_features, anchors, starts, serving, visible)
+        outputs = unroll(eagle, answers.embeddings, fused, rows, training.unroll_steps, column)
+        decay = training.step_decay
+        return unroll_loss(eagle, outputs, answers, rows, valid, batch.lengths, decay)
+
+    def evaluate(self) -> dict[str, Any]:
+        return self.scores_of(self._held_out)
+
+    @torch.no_grad()
+    def scores_of(self, groups: list[list[OwnOutput]]) -> dict[str, Any]:
+        """A [con] at every row with a random lag, as in decoding; all modes see the same."""
+        results: dict[FutureMode, list[UnrollResult]] = {mode: [] for mode in FUTURE_MODES}
+        device = self.head.future_bias.device
+        generator = torch.Generator(device).manual_seed(0)
+        for group in groups:
+            batch = collate(group, device)
+            answers = self.read(batch)
+            rows, valid = root_rows(batch)
+            anchors = every_row(rows, valid, self.settings.anchors.max_lag, generator)
+            con_features = contemplate(self.target, self.head, batch, answers, anchors)
+            for mode in FUTURE_MODES:
+                features = changed_future(con_features, valid, mode, generator)
+                visible = None if mode == "hidden" else valid
+                results[mode].append(
+                    self.unrolled(batch, answers, anchors, features, rows, valid, visible)
+                )
+        return {f"confu, f {mode}": asdict(score(results[mode])) for mode in FUTURE_MODES}
+
+    def own_rates(self) -> list[tuple[float, list[nn.Parameter]]]:
+        return [(self.settings.future_bias_rate, [self.head.future_bias])]
+
+
+def changed_future(
+    con_features: Tensor, valid: Tensor, mode: FutureMode, generator: torch.Generator
+) -> Tensor:
+    """The controls: [B, K, 3 * D] as it is, zeroed, or shuffled among all valid anchors."""
+    if mode == "zeroed":
+        return torch.zeros_like(con_features)
+    if mode == "shuffled":
+        real = con_features[valid]
+        order = torch.randperm(len(real), generator=generator, device=real.device)
+        changed = con_features.clone()
+        changed[valid] = real[order]
+        return changed
+    return con_features
+
+
+def initial_confu(
+    target: LanguageModel, eagle: EagleHead, settings: ConfuSettings, generator: torch.Generator
+) -> ConfuHead:
+    """The trained EAGLE-3 head with f off in effect. Soft prompts and experts start as random
+    tokens of the draft vocabulary, which lie where the target expects embeddings [O]."""
+    config = ConfuHeadConfig(
+        eagle=eagle.config,
+        num_soft_prompts=settings.num_soft_prompts,
+        num_experts=settings.num_experts,
+        experts_per_token=settings.experts_per_token,
+    )
+    head = ConfuHead.from_eagle(eagle, config)
+    words = target.embed(eagle.t2d.nonzero().flatten()).detach()
+
+    def some(count: int) -> Tensor:
+        return words[torch.randint(len(words), (count,), generator=generator)]
+
+    head.soft_prompt.initialise_from(some(settings.num_soft_prompts))
+    with torch.no_grad():
+        head.con_mixture.experts.copy_(some(settings.num_experts))
+        head.future_mixture.experts.copy_(some(settings.num_experts))
+        head.future_bias.fill_(settings.initial_future_bias)
+    return head
+
+
+def train_confu(
+    job: HeadJob,
+    eagle_folder: Path,
+    settings: ConfuSettings,
+    say: Callable[[str], None] = print,
+    *,
+    control: bool = False,
+) -> Path:
+    """Trains (or goes on) from the EAGLE-3 head in ``eagle_folder`` and writes the head with its
+    card; returns its folder. ``control`` trains the EAGLE-3 head itself for the same budget.
+
+    Raises the loaders' errors, UnsupportedModel where ``eagle_folder`` holds no EAGLE-3 head.
+    """
+    material = load_material(job, settings.training, say)
+    target = material.target
+    info = TargetInfo.of(target.config, material.target_sha256)
+    eagle = load_head(eagle_folder, info)
+    if not isinstance(eagle, EagleHead):
+        raise UnsupportedModel(f"{eagle_folder} holds no EAGLE-3 head to start from")
+    torch.manual_seed(settings.training.seed)
+    eagle.requires_grad_(True)
+    if control:
+        report = run_eagle3(job, material, eagle.to(job.device), settings.training, say)
+        return publish(job, eagle, "eagle3-continued", asdict(settings.training), report)
+    generator = torch.Generator().manual_seed(settings.training.seed)
+    head = initial_confu(target.cpu(), eagle, settings, generator).to(job.device)
+    target.to(job.device)
+    report = run_confu(job, material, head, settings, say)
+    return publish(job, head, "confu", asdict(settings), report)
+
+
+def run_confu(
+    job: HeadJob,
+    material: Material,
+    head: ConfuHead,
+    settings: ConfuSettings,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Trains a head in place; what the card tells of it."""
+    objective = ConfuObjective(material.target, head, material.calibration, settings)
+    training = settings.training
+    source = HeadBatchSource(material.train, training.batch_tokens, training.seed)
+    trainer = HeadTrainer(objective, source, training, job.work, torch.device(job.device), say)
+    trainer.run()
+    head.eval()
+    held_out = group_by_length(material.heldout, training.batch_tokens)
+    return material.report(trainer, objective.scores_of(held_out))

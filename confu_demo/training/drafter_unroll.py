@@ -1,0 +1,156 @@
+"""The drafter unrolled over a whole document: EAGLE-3's training-time test, and its loss [E].
+
+Pure functions of a head and tensors. Row t of step 0 holds the embedding of x_{t+1} and the fused
+feature of x_t at position t and predicts x_{t+2}. Step i continues every row by one teacher-forced
+token: the embedding of x_{t+1+i}, the row's own output of step i - 1 as the feature, position
+t + i; it predicts x_{t+2+i}. It sees the step-0 keys of rows 0..t and its own keys of steps 1..i,
+which is what the drafter sees at depth i of a chain whose root row is t. For S = 5, rows 1 and 3::
+
+               step-0 rows   own rows of steps
+               0 1 2 3       1 2 3
+    t=1 step 0 1 1 0 0       0 0 0
+        step 2 1 1 0 0       1 1 0
+    t=3 step 0 1 1 1 1       0 0 0
+        step 2 1 1 1 1       1 1 0
+
+ConFu's future token is one more key and value of each row's own, seen at every step.
+
+Shape letters: B documents, S tokens, R rows, D hidden, H and H_kv heads, ``hd`` head_dim.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from confu_demo.heads.eagle import EagleHead
+from confu_demo.training.head_batches import TargetPass
+
+
+@dataclass(frozen=True, slots=True)
+class FutureColumns:
+    """ConFu's extra key and value of every row; rows that are not ``visible`` have none."""
+
+    keys: Tensor  # [B, H_kv, R, hd], rotated
+    values: Tensor  # [B, H_kv, R, hd]
+    bias: Tensor  # scalar, added to the score
+    visible: Tensor  # Bool[B, R]
+
+
+def gather_rows(source: Tensor, rows: Tensor) -> Tensor:
+    """source [B, S, N], rows Long[B, R] -> [B, R, N]."""
+    return source.gather(1, rows[..., None].expand(-1, -1, source.size(-1)))
+
+
+def unroll(
+    head: EagleHead,
+    embeddings: Tensor,
+    fused: Tensor,
+    rows: Tensor,
+    num_steps: int,
+    column: FutureColumns | None = None,
+) -> list[Tensor]:
+    """Un-normalised outputs [B, R, D] of every step.
+
+    ``embeddings`` [B, S, D] of the tokens x_0..x_{S-1}; ``fused`` [B, S, D], their fused target
+    features; ``rows`` Long[B, R], the root rows. Tokens beyond the document's end read its last
+    token: the loss must leave those steps out.
+    """
+    last = embeddings.size(1) - 1
+    keys_at = torch.arange(last, device=rows.device)
+    queries, keys, values = head.project(embeddings[:, 1:], fused[:, :-1], keys_at)
+    width = rows[:, None, :, None].expand(-1, queries.size(1), -1, queries.size(-1))
+    queries, features = queries.gather(2, width), gather_rows(fused, rows)
+    lowest = torch.finfo(fused.dtype).min
+    hidden = (keys_at > rows[..., None])[:, None]  # [B, 1, R, S - 1]
+    bias = torch.zeros_like(hidden, dtype=fused.dtype).masked_fill(hidden, lowest)
+    own: list[tuple[Tensor, Tensor, Tensor | None]] = []
+    if column is not None:
+        seen = torch.where(column.visible, column.bias, lowest)[:, None]  # [B, 1, R]
+        own.append((column.keys, column.values, seen))
+    outputs = []
+    for step in range(num_steps):
+        if step > 0:
+            tokens = gather_rows(embeddings, (rows + 1 + step).clamp(max=last))
+            queries, key, value = head.project(tokens, features, rows + step)
+            own.append((key, value, None))
+        features = head.finish(features, _attend(queries, keys, values, bias, own))
+        outputs.append(features)
+    return outputs
+
+
+def _attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    bias: Tensor,
+    own: list[tuple[Tensor, Tensor, Tensor | None]],
+) -> Tensor:
+    """queries [B, H, R, hd] on shared keys [B, H_kv, S, hd] with bias [B, 1, R, S], and on each
+    row's own keys [B, H_kv, R, hd] with scores' bias [B, 1, R] -> [B, R, H * hd]."""
+    num_rows, head_dim = queries.shape[2:]
+    group = queries.size(1) // keys.size(1)
+
+    def expand(x: Tensor) -> Tensor:
+        return x.repeat_interleave(group, dim=1) if group > 1 else x
+
+    queries = queries * (1.0 / math.sqrt(head_dim))
+    scores = [torch.matmul(queries, expand(keys).transpose(2, 3)) + bias]
+    for key, _, added in own:
+        score = (queries * expand(key)).sum(-1)
+        scores.append((score if added is None else score + added)[..., None])
+    weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1)
+    num_shared = keys.size(2)
+    attended = torch.matmul(weights[..., :num_shared], expand(values))
+    for place, (_, value, _) in enumerate(own, start=num_shared):
+        attended = attended + weights[..., place : place + 1] * expand(value)
+    return attended.transpose(1, 2).reshape(len(queries), num_rows, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class UnrollResult:
+    """``loss``: the steps' cross-entropies, weighted decay^i and divided by the weights' sum;
+    steps with nothing to predict count as zero. ``matches``: the drafter's likeliest token is
+    the target's; only where ``has_label`` (the token exists in a completion)."""
+
+    loss: Tensor
+    step_losses: list[float]
+    matches: Tensor  # Bool[B, R, steps]
+    has_label: Tensor  # Bool[B, R, steps]
+
+
+def unroll_loss(
+    head: EagleHead,
+    outputs: list[Tensor],
+    answers: TargetPass,
+    rows: Tensor,
+    valid: Tensor,
+    lengths: Tensor,
+    decay: float = 0.8,
+) -> UnrollResult:
+    """Cross-entropy against the target's distribution on the draft vocabulary, left out where
+    the target's argmax is not in it [E]. ``rows``, ``valid`` [B, R]; ``lengths`` Long[B]."""
+    total, matches, labelled = outputs[0].new_zeros(()), [], []
+    step_losses: list[float] = []
+    for step, hidden in enumerate(outputs):
+        has_label = valid & (rows + 2 + step < lengths[:, None])
+        at = (rows + 1 + step).clamp(max=answers.argmax.size(1) - 1)  # whose logits predict it
+        chosen = (has_label & answers.in_vocabulary.gather(1, at)).nonzero(as_tuple=True)
+        document, place = chosen[0], at[chosen]
+        logits = head.logits(hidden[chosen]).float()  # [M, V_d]
+        cross = logits.logsumexp(-1) - (answers.probs[document, place] * logits).sum(-1)
+        mean = cross.sum() / max(1, len(cross))
+        total = total + decay**step * mean
+        right = head.draft_to_target(logits.argmax(-1)) == answers.argmax[document, place]
+        match = torch.zeros_like(has_label)
+        match[chosen] = right
+        matches.append(match)
+        labelled.append(has_label)
+        step_losses.append(float(mean.detach()))
+    weights = sum(decay**step for step in range(len(outputs)))
+    return UnrollResult(
+        total / weights, step_losses, torch.stack(matches, -1), torch.stack(labelled, -1)
+    )

@@ -1,0 +1,104 @@
+"""What both head trainings read and write: target and own outputs in, head and card out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from confu_demo.heads.checkpoint import save_head
+from confu_demo.heads.confu import ConfuHead
+from confu_demo.heads.eagle import EagleHead
+from confu_demo.training.head_card import head_card
+from confu_demo.training.head_trainer import HeadSettings, HeadTrainer
+from confu_demo.training.language_model import LanguageModel
+from confu_demo.training.model_files import load_language_model
+from confu_demo.training.own_outputs import (
+    OwnOutput,
+    OwnOutputSettings,
+    held_out_settings,
+    make_own_outputs,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadJob:
+    """``target``: a model folder with its tokenizer. ``outputs``: own outputs, made if missing.
+    ``work``: checkpoint and history. ``out``: the finished head. ``command``: how to repeat it,
+    for the card."""
+
+    target: Path
+    outputs: Path
+    work: Path
+    out: Path
+    device: str = "cpu"
+    own_outputs: OwnOutputSettings = field(default_factory=OwnOutputSettings)
+    outputs_max_seconds: float | None = None
+    heldout_documents: int = 96
+    command: str = "python -m confu_demo train"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    target: LanguageModel  # frozen, on the job's device
+    target_sha256: str  # of its files
+    train: list[OwnOutput]
+    calibration: list[OwnOutput]  # for evaluations on the way
+    heldout: list[OwnOutput]  # for the card
+
+    def report(self, trainer: HeadTrainer, final: dict[str, Any]) -> dict[str, Any]:
+        """Everything measured, for the card and ``training.json``."""
+        completions = sum(len(d.token_ids) - d.num_prompt for d in self.train)
+        return {
+            "heldout": final,
+            "history": trainer.history,
+            "tokens": trainer.tokens,
+            "steps": trainer.step,
+            "seconds": round(trainer.seconds, 1),
+            "documents": len(self.train),
+            "completion_tokens": completions,
+            "sampled_documents": sum(d.temperature > 0 for d in self.train),
+            "heldout_documents": len(self.heldout),
+            "calibration_documents": len(self.calibration),
+        }
+
+
+def load_material(job: HeadJob, settings: HeadSettings, say: Callable[[str], None]) -> Material:
+    from confu_demo.engine.loading import sha256_of_folder
+
+    target = load_language_model(job.target).eval().requires_grad_(False).to(job.device)
+    tokenizer = AutoTokenizer.from_pretrained(job.target, local_files_only=True)
+    wanted = {
+        "train": job.own_outputs,
+        "calibration": held_out_settings("calibration", settings.eval_documents),
+        "heldout": held_out_settings("heldout", job.heldout_documents),
+    }
+    documents = {
+        name: make_own_outputs(
+            target, tokenizer, job.outputs / name, outputs, say,
+            job.outputs_max_seconds if name == "train" else None,
+        )
+        for name, outputs in wanted.items()
+    }  # fmt: skip
+    return Material(target, sha256_of_folder(job.target), **documents)
+
+
+def publish(
+    job: HeadJob,
+    head: EagleHead | ConfuHead,
+    name: str,
+    settings: dict[str, Any],
+    report: dict[str, Any],
+) -> Path:
+    """Writes the head, its card (README.md) and ``training.json`` into ``job.out``."""
+    save_head(job.out, head.to("cpu"), {"heldout": report["heldout"], "tokens": report["tokens"]})
+    parameters = sum(parameter.numel() for parameter in head.parameters())
+    card = head_card(name, parameters, settings, report, job.command, job.device)
+    (job.out / "README.md").write_text(card, encoding="utf-8")
+    record = {"settings": settings, **report}
+    (job.out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return job.out

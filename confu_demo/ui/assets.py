@@ -1,0 +1,53 @@
+"""The viewer's scripts and styles as one block each, for any host: no build step, no network."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from confu_demo.ui.wording import dictionary
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+VIEWER_SCRIPTS = (
+    "words", "dom", "theme", "chips", "lane_log", "timeline", "playback", "numbers", "summary",
+    "race", "outputs", "tree_layout", "tree", "experts", "word_diff", "steps", "explain",
+    "inspector", "heading", "provenance", "transport", "inbox", "keyboard", "frame", "viewer",
+)  # fmt: skip
+"""In the order in which they need each other."""
+
+
+@cache
+def viewer_script() -> str:
+    """The viewer alone: defines ``ConfuViewer.mount``."""
+    return "\n".join(_read("js", f"{name}.js") for name in VIEWER_SCRIPTS)
+
+
+@cache
+def style() -> str:
+    """All styles, in the order of their file names."""
+    files = sorted((ASSETS / "css").glob("*.css"))
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+@cache
+def head() -> str:
+    """What the Gradio page loads before its components: styles, words, viewer, host.
+
+    The styles come this way and not through ``launch(css=)``, because Gradio rewrites those and
+    loses container queries.
+    """
+    words = as_script_data(dictionary())
+    host = _read("js", "gradio_host.js")
+    script = f"window.CONFU_WORDS = {words};\n{viewer_script()}\n{host}"
+    return f"<style>{style()}</style><script>{script}</script>"
+
+
+def as_script_data(value: object) -> str:
+    """JSON that may stand inside a script element: no markup in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _read(folder: str, name: str) -> str:
+    return (ASSETS / folder / name).read_text(encoding="utf-8")

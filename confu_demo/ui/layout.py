@@ -1,0 +1,130 @@
+"""The page: a sidebar of controls and the viewer, wired to an injected runner.
+
+Imports Gradio and the event stream, never the engine. The viewer is one constant element that
+JavaScript fills (assets/js): Gradio only carries batches of events to it, because its templates
+are evaluated and therefore not safe for model text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from confu_demo.ui import assets
+from confu_demo.ui.controls import Controls, build_controls
+from confu_demo.ui.handlers import Handlers, card_state
+from confu_demo.ui.race_log import RaceDesk
+from confu_demo.ui.recordings import RecordingShelf
+from confu_demo.ui.runner import ProblemCard, RaceRunner
+from confu_demo.ui.theme import make_theme
+from confu_demo.ui.wording import LANGUAGES, say
+
+ENGINE: dict[str, Any] = {"concurrency_id": "engine", "concurrency_limit": 1}
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+QUEUE_SIZE = 20
+
+
+def build_page(
+    runner: RaceRunner,
+    gallery: Sequence[ProblemCard],
+    recordings: Mapping[str, Path],
+) -> gr.Blocks:
+    """The whole page. ``recordings`` maps a name to a trace file; the first one opens at once."""
+    desk = RaceDesk()
+    shelf = RecordingShelf(recordings, gallery)
+    handlers = Handlers(runner, gallery, desk)
+    with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, fill_width=True) as page:
+        with gr.Sidebar(width=336, elem_id="controls"):
+            controls = build_controls(runner, gallery, shelf.names)
+        heading = gr.HTML(
+            value={},
+            html_template="<div class='cf-page-head'></div>",
+            js_on_load="ConfuHost.heading(element, trigger, 'input');",
+            apply_default_css=False,
+        )
+        viewer = _build_viewer(desk, shelf)
+        run_id = gr.State(None)
+        card = gr.State(card_state(gallery[0]) if gallery else None)
+        _wire_race(controls, handlers, viewer, run_id, card)
+        _wire_problem(controls, handlers, card)
+        _wire_language(heading, controls)
+        page.unload(_leaving(desk))
+    return page.queue(max_size=QUEUE_SIZE)
+
+
+def launch_options() -> dict[str, Any]:
+    """What ``launch`` has to be given for this page: look, scripts, and nothing from outside."""
+    return {
+        "theme": make_theme(),
+        "head": assets.head(),
+        "ssr_mode": False,
+        "run_history": False,
+        "footer_links": ["gradio"],
+    }
+
+
+def _leaving(desk: RaceDesk) -> Callable[[gr.Request], None]:
+    """A visitor who closes the page gives the engine back at the next cycle."""
+
+    def leave(request: gr.Request) -> None:
+        desk.stop_session(request.session_hash or "")
+
+    return leave
+
+
+def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> gr.HTML:
+    def missing_batches(question: Any) -> Any:
+        return desk.missing(question)
+
+    def open_recording(name: Any) -> Any:
+        return shelf.open(str(name))
+
+    first = shelf.names[0] if shelf.names else None
+    return gr.HTML(
+        value={"run": None, "recording": first},
+        html_template="<div class='cf-host'></div>",
+        js_on_load="ConfuHost.viewer(element, props, server, watch);",
+        server_functions=[missing_batches, open_recording],
+        apply_default_css=False,
+        elem_id="viewer",
+    )
+
+
+def _wire_race(controls: Controls, handlers: Handlers, viewer: Any, run_id: Any, card: Any) -> None:
+    named = controls.named
+
+    def begin(card: Any, *entries: Any, request: gr.Request) -> Any:
+        return handlers.begin(card, *entries, session=request.session_hash or "")
+
+    start = named["run"].click(
+        begin, [card, *controls.form], [named["notice"], run_id, viewer], queue=False, **QUIET
+    )
+    start.then(handlers.race, [run_id], [viewer, named["notice"]], **ENGINE, **QUIET)
+    named["stop"].click(handlers.stop, [run_id], [named["notice"]], queue=False, **QUIET)
+    named["replay"].click(None, [named["recording"]], js="(name) => { ConfuHost.open(name); }")
+    named["recording"].input(None, [named["recording"]], js="(name) => { ConfuHost.open(name); }")
+
+
+def _wire_problem(controls: Controls, handlers: Handlers, card: Any) -> None:
+    named = controls.named
+    named["problem"].input(
+        handlers.choose, [named["problem"]], [named["text"], card], queue=False, **QUIET
+    )
+    named["new_numbers"].click(
+        handlers.new_numbers, [card], [named["text"], card, named["notice"]], queue=False, **QUIET
+    )
+
+
+def _wire_language(heading: Any, controls: Controls) -> None:
+    """The heading's language switch also changes the words of Gradio's own components."""
+
+    def relabel(event: gr.EventData) -> Any:
+        language = str(event._data.get("language"))
+        return controls.words(language if language in LANGUAGES else LANGUAGES[0])
+
+    heading.input(
+        relabel, None, [controls.named[name] for name in controls.spoken], queue=False, **QUIET
+    )

@@ -1,0 +1,206 @@
+"""Heads on disk: round trips, the public layout, and every reason to refuse one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from confu_demo.engine.errors import CorruptModel, MissingModel, UnsupportedModel
+from confu_demo.heads import checkpoint
+from confu_demo.heads.checkpoint import (
+    TargetInfo,
+    load_card,
+    load_head,
+    save_head,
+    sha256_of_head,
+)
+from confu_demo.heads.confu import ConfuHead
+from confu_demo.heads.eagle import EagleHead
+from tests.heads.kit import CONFIG, TARGET, confu, eagle
+from tests.heads.test_eagle import by_hand, by_head
+
+
+@pytest.mark.parametrize("build", [eagle, confu])
+def test_a_saved_head_loads_as_it_was(build: Callable[[], EagleHead], tmp_path: Path) -> None:
+    head = build()
+    save_head(tmp_path / "head", head, {"seed": 7, "losses": [2.5, 0.5]})
+    loaded = load_head(tmp_path / "head", TARGET)
+    assert type(loaded) is type(head)
+    assert loaded.config == head.config
+    for name, tensor in head.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor), name
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+    assert load_card(tmp_path / "head") == {"seed": 7, "losses": [2.5, 0.5]}
+
+
+def test_a_large_head_is_split_and_loads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 4000)
+    head = confu()
+    save_head(tmp_path, head)
+    files = sorted(tmp_path.glob("*.safetensors"))
+    assert len(files) > 2
+    assert all(file.stat().st_size < 6000 for file in files)
+    loaded = load_head(tmp_path, TARGET)
+    assert all(
+        torch.equal(loaded.state_dict()[name], tensor) for name, tensor in head.state_dict().items()
+    )
+    monkeypatch.undo()
+    save_head(tmp_path, head)  # replaces every shard of the old one
+    assert [file.name for file in tmp_path.glob("*.safetensors")] == ["model.safetensors"]
+
+
+def test_an_array_that_fits_no_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 1000)
+    with pytest.raises(ValueError, match="alone takes"):
+        save_head(tmp_path, eagle())
+
+
+def test_weights_can_be_saved_in_half_precision(tmp_path: Path) -> None:
+    head = confu()
+    save_head(tmp_path, head, dtype=torch.bfloat16)
+    loaded = load_head(tmp_path, TARGET)
+    assert isinstance(loaded, ConfuHead)
+    assert loaded.eagle.fc.weight.dtype == torch.float32
+    assert torch.equal(loaded.eagle.d2t, head.eagle.d2t)
+    rounded = head.eagle.fc.weight.detach().bfloat16().float()
+    assert torch.equal(loaded.eagle.fc.weight, rounded)
+
+
+def public_folder(folder: Path, **changes: Any) -> dict[str, torch.Tensor]:
+    """A head in the public SafeAILab EAGLE-3 layout."""
+    arrays = {name: tensor.clone() for name, tensor in eagle().state_dict().items()}
+    arrays["embed_tokens.weight"] = torch.zeros(30, 16)
+    folder.mkdir(exist_ok=True)
+    save_file(arrays, folder / "model.safetensors")
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500.0,
+        "max_position_embeddings": 64,
+        "vocab_size": 30,
+        "draft_vocab_size": 12,
+        **changes,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return arrays
+
+
+def test_a_checkpoint_in_the_public_layout_gives_the_logits_computed_by_hand(
+    tmp_path: Path,
+) -> None:
+    arrays = public_folder(tmp_path)
+    head = load_head(tmp_path, replace(TARGET, sha256="anything"))
+    assert isinstance(head, EagleHead)
+    assert head.config.feature_layers == (2, 4, 5)  # 2, L//2, L-3 of eight layers
+    embeddings, features = torch.randn(5, 16), torch.randn(5, 48)
+    torch.testing.assert_close(
+        by_head(head, embeddings, features),
+        by_hand(arrays, embeddings, features),
+        atol=1e-4,
+        rtol=1e-4,
+    )
+    assert load_card(tmp_path) == {}
+
+
+def test_a_public_head_with_stretched_rotary_embedding_is_refused(tmp_path: Path) -> None:
+    public_folder(tmp_path, rope_scaling={"type": "linear", "factor": 2.0})
+    with pytest.raises(UnsupportedModel, match="rope_scaling"):
+        load_head(tmp_path, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        (replace(TARGET, hidden_size=32), "hidden size 16, the target has 32"),
+        (replace(TARGET, vocab_size=31), "vocabulary 30, the target has 31"),
+        (replace(TARGET, num_layers=5), r"feature layers \(1, 3, 5\), the target has 5"),
+        (replace(TARGET, sha256="abd"), "weights abc.*train the head again"),
+    ],
+)
+def test_the_head_of_another_target_is_refused_with_the_reason(
+    target: TargetInfo, reason: str, tmp_path: Path
+) -> None:
+    save_head(tmp_path, confu())
+    with pytest.raises(UnsupportedModel, match=reason):
+        load_head(tmp_path, target)
+
+
+def test_an_unknown_hash_is_not_compared(tmp_path: Path) -> None:
+    save_head(tmp_path, eagle())
+    assert load_head(tmp_path, replace(TARGET, sha256="")).config == CONFIG
+
+
+def test_a_missing_head_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingModel, match=r"config\.json is missing"):
+        load_head(tmp_path / "nowhere", TARGET)
+    save_head(tmp_path, eagle())
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(MissingModel, match="no safetensors file"):
+        load_head(tmp_path, TARGET)
+
+
+def break_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config.update(changes)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def break_array(folder: Path, name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    arrays = load_file(folder / "model.safetensors")
+    arrays[name] = change(arrays[name]).contiguous()
+    save_file(arrays, folder / "model.safetensors")
+
+
+def nan_at_start(tensor: torch.Tensor) -> torch.Tensor:
+    tensor[0] = float("nan")
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda f: (f / "config.json").write_text("{"), "not readable JSON"),
+        (lambda f: (f / "config.json").write_text("[]"), "must hold a JSON object"),
+        (lambda f: break_config(f, num_heads=3), "does not describe a head"),
+        (lambda f: break_config(f, colour="red"), "does not describe a head"),
+        (lambda f: break_config(f, intermediate_size=25), "has shape"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"nonsense"), "not a readable"),
+        (lambda f: break_array(f, "d2t", lambda t: t.flip(0)), "sorted draft vocabulary"),
+        (lambda f: break_array(f, "d2t", lambda t: t + 50), "sorted draft vocabulary"),
+        (lambda f: break_array(f, "t2d", lambda t: ~t), "sorted draft vocabulary"),
+        (lambda f: break_array(f, "fc.weight", nan_at_start), "not finite"),
+        (lambda f: save_file({"fc.weight": torch.zeros(16, 48)}, f / "model.safetensors"), "lacks"),
+        (lambda f: save_file({"extra": torch.zeros(1)}, f / "z.safetensors"), "unknown parts"),
+    ],
+)
+def test_a_damaged_head_is_refused_with_the_reason(
+    damage: Callable[[Path], object], reason: str, tmp_path: Path
+) -> None:
+    save_head(tmp_path, eagle())
+    damage(tmp_path)
+    with pytest.raises(CorruptModel, match=reason):
+        load_head(tmp_path, TARGET)
+
+
+def test_the_hash_of_a_head_is_that_of_its_weights(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        save_head(tmp_path / name, eagle(seed), {"name": name})
+    hashes = [sha256_of_head(tmp_path / name) for name in "abc"]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert len(hashes[0]) == 64

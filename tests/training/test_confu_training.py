@@ -1,0 +1,306 @@
+"""The training of ConFu heads: anchors never look ahead, f off is EAGLE-3, the target is frozen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from confu_demo.training.anchors import (
+    Anchors,
+    AnchorSettings,
+    con_mask,
+    draw_anchors,
+    every_row,
+    pack_rows,
+    routed_from,
+    serving_anchor,
+)
+from confu_demo.training.confu import (
+    ConfuObjective,
+    ConfuSettings,
+    changed_future,
+    contemplate,
+    future_columns,
+    initial_confu,
+)
+from confu_demo.training.drafter_unroll import gather_rows, unroll
+from confu_demo.training.eagle3 import EagleObjective
+from confu_demo.training.head_batches import HeadBatch, root_rows
+from confu_demo.training.head_trainer import HeadSettings, make_optimisers
+from tests.training.head_kit import (
+    VOCAB_SIZE,
+    document,
+    lean_twin,
+    random_batch,
+    random_confu,
+    random_eagle,
+    tiny_target,
+)
+
+TRAINING = HeadSettings(
+    total_tokens=100, unroll_steps=3, muon_rate=0.02, adam_rate=0.01, eval_documents=2
+)
+SETTINGS = ConfuSettings(
+    training=TRAINING,
+    anchors=AnchorSettings(num_anchors=4, max_reach=3, max_lag=3),
+    num_soft_prompts=3,
+    num_experts=4,
+)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def objective(dtype: torch.dtype = torch.float64) -> ConfuObjective:
+    held_out = [document(12, 4, 50), document(15, 3, 51)]
+    return ConfuObjective(tiny_target(dtype=dtype), random_confu(dtype=dtype), held_out, SETTINGS)
+
+
+def anchors_at(places: list[list[int]], reach: list[list[int]]) -> Anchors:
+    at = torch.tensor(places)
+    return Anchors(at, torch.ones_like(at, dtype=torch.bool), at, torch.tensor(reach))
+
+
+def test_a_row_is_served_by_the_nearest_anchor_before_it_that_reaches_it() -> None:
+    anchors = anchors_at([[3, 5, 9]], [[6, 1, 0]])
+    rows = torch.arange(2, 12)[None]
+    #                                              2  3  4  5  6  7  8  9 10  11
+    assert serving_anchor(anchors, rows).tolist() == [[-1, 0, 0, 1, 1, 0, 0, 2, -1, -1]]
+    anchors.valid[0, 0] = False
+    assert serving_anchor(anchors, rows).tolist() == [[-1, -1, -1, 1, 1, -1, -1, 2, -1, -1]]
+
+
+def test_anchors_are_distinct_root_rows_and_serve_only_forward() -> None:
+    batch = random_batch([(30, 5), (9, 4), (4, 3)])
+    rows, valid = root_rows(batch)
+    settings = AnchorSettings(num_anchors=6, max_reach=4, max_lag=3)
+    for seed in range(30):
+        anchors = draw_anchors(rows, valid, settings, generator(seed))
+        assert anchors.valid.sum(1).tolist() == [6, 4, 0]
+        for index, (length, num_prompt) in enumerate([(30, 5), (9, 4)]):
+            places = anchors.places[index][anchors.valid[index]].tolist()
+            assert places == sorted(set(places))
+            assert places[0] >= num_prompt - 1
+            assert places[-1] <= length - 3
+        assert anchors.reach.min() >= 0
+        assert anchors.reach.max() <= 4
+        serving = serving_anchor(anchors, rows)
+        served = serving >= 0
+        offset = rows - anchors.places.gather(1, serving.clamp(min=0))
+        assert (offset[served] >= 0).all()
+        assert (offset <= anchors.reach.gather(1, serving.clamp(min=0)))[served].all()
+
+
+def test_the_prompts_own_con_is_routed_from_itself_and_others_from_before() -> None:
+    places = torch.tensor([[4, 5, 6, 20]]).expand(200, -1)
+    first = torch.full((200, 1), 4)
+    routed = routed_from(places, first, 3, generator())
+    assert (routed[:, 0] == 4).all()
+    assert (routed[:, 1] == 4).all()
+    assert set(routed[:, 2].tolist()) == {4, 5}
+    assert set(routed[:, 3].tolist()) == {17, 18, 19}
+
+
+def test_every_row_is_its_own_anchor_in_evaluation() -> None:
+    rows, valid = root_rows(random_batch([(12, 5), (8, 4)]))
+    anchors = every_row(rows, valid, 3, generator())
+    serving = serving_anchor(anchors, rows)
+    expected = torch.arange(rows.size(1)).expand_as(rows)
+    assert torch.equal(serving[valid], expected[valid])
+
+
+def test_con_rows_see_soft_prompts_their_past_and_themselves() -> None:
+    batch = random_batch([(3, 1)])
+    mask = con_mask(batch, anchors_at([[0, 2]], [[0, 0]]), num_soft=1)
+    assert mask.int().tolist() == [[[1, 1, 0, 0, 1, 0], [1, 1, 1, 1, 0, 1]]]
+
+
+def test_packing_keeps_valid_rows_in_order() -> None:
+    rows = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 0]])
+    valid = torch.tensor([[False, True, False, True], [True, False, False, False]])
+    packed, kept = pack_rows(rows, valid)
+    assert packed.tolist() == [[5, 7], [2, 0]]
+    assert kept.tolist() == [[True, True], [True, False]]
+
+
+@torch.no_grad()
+def test_con_features_equal_a_fresh_forward_of_the_engine() -> None:
+    """Prefix and [con] in one sequence, with the soft prompts beside them."""
+    target, head = tiny_target(), random_confu()
+    model = lean_twin(target)
+    batch = random_batch([(12, 3), (9, 2)])
+    learner = ConfuObjective(target, head, [], SETTINGS)
+    answers = learner.read(batch)
+    anchors = Anchors(
+        places=torch.tensor([[2, 6, 9], [1, 4, 6]]),
+        valid=torch.ones(2, 3, dtype=torch.bool),
+        routed_from=torch.tensor([[2, 3, 7], [1, 1, 5]]),
+        reach=torch.zeros(2, 3, dtype=torch.long),
+    )
+    ours = contemplate(target, head, batch, answers, anchors)
+    side = model.side_key_values(head.soft_prompt.embeddings)
+    for index in range(2):
+        for place in range(3):
+            anchor = int(anchors.places[index, place])
+            source = int(anchors.routed_from[index, place])
+            con, _ = head.con_mixture(answers.features[index, source : source + 1])
+            prefix = model.embed(batch.token_ids[index, : anchor + 1])
+            theirs = model.forward(
+                model.new_cache(20),
+                embeddings=torch.cat((prefix, con)),
+                side=side,
+                side_rows=torch.arange(anchor + 2) == anchor + 1,
+                feature_layers=head.config.eagle.feature_layers,
+            ).features
+            assert theirs is not None
+            torch.testing.assert_close(ours[index, place], theirs[-1], atol=2e-5, rtol=0.0)
+
+
+@torch.no_grad()
+def test_anchors_and_replication_never_look_ahead() -> None:
+    """Other tokens after x_9: every f of an anchor up to 9, and every output of a row and step
+    that reads no token after x_9, stay what they were."""
+    learner = objective()
+    batch = random_batch([(18, 3)])
+    changed = HeadBatch(batch.token_ids.clone(), batch.lengths, batch.num_prompt, 18)
+    changed.token_ids[0, 10:] = (changed.token_ids[0, 10:] + 5) % VOCAB_SIZE
+    rows, valid = root_rows(batch)
+    settings = AnchorSettings(num_anchors=7, max_reach=5, max_lag=3)
+    anchors = draw_anchors(rows, valid, settings, generator(4))
+    serving = serving_anchor(anchors, rows)
+    assert ((rows - anchors.places.gather(1, serving.clamp(min=0)))[serving >= 0] > 0).any()
+    futures, outputs = [], []
+    for one in (batch, changed):
+        answers = learner.read(one)
+        con_features = contemplate(learner.target, learner.head, one, answers, anchors)
+        fused = learner.head.eagle.fuse(answers.features)
+        starts = gather_rows(fused, rows)
+        column = future_columns(learner.head, con_features, anchors, starts, serving, valid)
+        futures.append(con_features)
+        outputs.append(unroll(learner.head.eagle, answers.embeddings, fused, rows, 3, column))
+    early = anchors.places[0] <= 9
+    assert early.any()
+    assert (~early).any()
+    torch.testing.assert_close(futures[0][0, early], futures[1][0, early])
+    assert ((futures[0] - futures[1])[0, ~early].abs().amax(-1) > 1e-4).all()
+    for step in range(3):
+        same = rows[0] + 1 + step <= 9
+        torch.testing.assert_close(outputs[0][step][0, same], outputs[1][step][0, same])
+        assert (outputs[0][step] - outputs[1][step])[0, ~same].abs().max() > 1e-4
+
+
+@torch.no_grad()
+def test_with_f_switched_off_the_loss_is_eagle3s() -> None:
+    learner = objective()
+    batch = random_batch([(18, 3), (12, 4)])
+    baseline = EagleObjective(learner.target, learner.head.eagle, [], TRAINING).unrolled(batch)
+    answers = learner.read(batch)
+    rows, valid = root_rows(batch)
+    anchors = draw_anchors(rows, valid, SETTINGS.anchors, generator())
+    con_features = contemplate(learner.target, learner.head, batch, answers, anchors)
+    arguments = (batch, answers, anchors, con_features, rows, valid)
+    hidden = learner.unrolled(*arguments, None)
+    assert torch.equal(hidden.loss, baseline.loss)
+    assert torch.equal(hidden.matches, baseline.matches)
+    dropped = learner.unrolled(*arguments, torch.zeros_like(valid))
+    torch.testing.assert_close(dropped.loss, baseline.loss, atol=1e-12, rtol=0.0)
+    seen = learner.unrolled(*arguments, valid)
+    assert abs(float(seen.loss - baseline.loss)) > 1e-5
+    learner.head.future_bias.fill_(-60.0)
+    off = learner.unrolled(*arguments, valid)
+    torch.testing.assert_close(off.loss, baseline.loss, atol=1e-12, rtol=0.0)
+
+
+def test_only_the_rows_that_an_anchor_serves_count() -> None:
+    learner = objective()
+    few = replace(SETTINGS, anchors=AnchorSettings(num_anchors=2, max_reach=0, max_lag=2))
+    learner.settings = few
+    result = learner.loss(random_batch([(20, 3), (16, 3)]), generator())
+    assert int(result.has_label[..., 0].sum()) == 4
+
+
+def test_the_frozen_target_gets_no_gradient_and_every_part_of_confu_does() -> None:
+    learner = objective()
+    learner.settings = replace(SETTINGS, future_dropout=0.0)
+    before = {name: value.clone() for name, value in learner.target.state_dict().items()}
+    learner.loss(random_batch([(20, 3), (16, 3)]), generator()).loss.backward()
+    assert all(parameter.grad is None for parameter in learner.target.parameters())
+    for name, parameter in learner.head.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+    after = learner.target.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+
+
+def test_confus_own_parts_alone_learn_one_batch() -> None:
+    """With the drafter frozen, only the future token can lower the loss."""
+    learner = objective(torch.float32)
+    learner.head.eagle.requires_grad_(False)
+    batch = random_batch([(20, 3), (18, 4)])
+    learner.settings = replace(SETTINGS, future_dropout=0.0)
+    own = [p for p in learner.head.parameters() if p.requires_grad]
+    adam = torch.optim.AdamW(own, lr=0.02)
+    losses = []
+    for _ in range(25):
+        result = learner.loss(batch, generator(1))
+        losses.append(float(result.loss.detach()))
+        result.loss.backward()
+        adam.step()
+        adam.zero_grad()
+    assert losses[-1] < losses[0] - 0.02
+
+
+def test_a_whole_confu_head_learns_one_batch() -> None:
+    target = tiny_target(dtype=torch.float32)
+    head = initial_confu(target, random_eagle(dtype=torch.float32), SETTINGS, generator())
+    learner = ConfuObjective(target, head, [], SETTINGS)
+    optimisers = make_optimisers(learner, TRAINING)
+    assert optimisers[1].param_groups[1]["params"][0] is head.future_bias
+    batch = random_batch([(20, 3), (18, 4)])
+    losses = []
+    for step in range(30):
+        result = learner.loss(batch, generator(step))
+        losses.append(float(result.loss.detach()))
+        result.loss.backward()
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+    assert sum(losses[-5:]) < sum(losses[:5]) - 0.5
+
+
+@torch.no_grad()
+def test_a_fresh_confu_head_drafts_like_the_eagle3_head_it_starts_from() -> None:
+    target, eagle = tiny_target(), random_eagle()
+    settings = replace(SETTINGS, initial_future_bias=-30.0)
+    head = initial_confu(target, eagle, settings, generator()).double()
+    learner = ConfuObjective(target, head, [document(20, 3)], settings)
+    scores = learner.evaluate()
+    baseline = EagleObjective(target, eagle, [document(20, 3)], TRAINING).evaluate()["eagle3"]
+    assert set(scores) == {f"confu, f {mode}" for mode in ("on", "zeroed", "shuffled", "hidden")}
+    for scored in scores.values():
+        assert scored["acceptance"] == baseline["acceptance"]
+        assert scored["loss"] == pytest.approx(baseline["loss"], abs=1e-6)
+
+
+@torch.no_grad()
+def test_evaluation_tells_its_four_futures_apart() -> None:
+    scores = objective().evaluate()
+    losses = {name: scored["loss"] for name, scored in scores.items()}
+    assert len({round(loss, 9) for loss in losses.values()}) == 4
+    assert len({scored["positions"] for scored in scores.values()}) == 1
+    assert objective().evaluate() == scores
+
+
+def test_shuffling_moves_the_f_of_valid_anchors_and_zeroing_removes_them() -> None:
+    features = torch.arange(12.0).view(2, 3, 2)
+    valid = torch.tensor([[True, True, False], [True, True, True]])
+    shuffled = changed_future(features, valid, "shuffled", generator(1))
+    assert torch.equal(shuffled[0, 2], features[0, 2])
+    moved = {tuple(row) for row in shuffled[valid].tolist()}
+    assert moved == {tuple(row) for row in features[valid].tolist()}
+    assert not torch.equal(shuffled, features)
+    assert changed_future(features, valid, "zeroed", generator()).abs().sum() == 0
+    assert changed_future(features, valid, "on", generator()) is features

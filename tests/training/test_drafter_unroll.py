@@ -1,0 +1,260 @@
+"""The unrolled training forward against the decoder's own drafter, and the loss by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from confu_demo.config import ConfuConfig, TreeConfig
+from confu_demo.decoding.contemplation import ConfuParts, Contemplator
+from confu_demo.decoding.draft_tree import TokenTree
+from confu_demo.decoding.drafting import Drafter, PackedHead
+from confu_demo.heads.confu import ConfuHead
+from confu_demo.heads.eagle import EagleHead
+from confu_demo.training.anchors import Anchors
+from confu_demo.training.confu import contemplate, future_columns
+from confu_demo.training.drafter_unroll import FutureColumns, gather_rows, unroll, unroll_loss
+from confu_demo.training.head_batches import HeadBatch, read_target, root_rows
+from tests.training.head_kit import (
+    LAYERS,
+    batch_of,
+    lean_twin,
+    random_batch,
+    random_confu,
+    random_eagle,
+    tiny_target,
+)
+
+TEXT = (1, 3, 2, 4, 0, 3, 7, 5, 6, 11, 2, 19)
+CHAIN = TreeConfig(num_nodes=5, depth=4, top_k=1)
+CLOSE = {"atol": 2e-5, "rtol": 0.0}  # rotary angles are float32 in places
+
+
+def log_probs_along(head: EagleHead, outputs: list[Tensor], batch: HeadBatch, row: int) -> Tensor:
+    """What the unrolled drafter gives to the teacher-forced tokens of document 0: [steps]."""
+    values = []
+    for step, hidden in enumerate(outputs):
+        token = batch.token_ids[0, row + 2 + step]
+        draft_id = head.target_to_draft(token)
+        assert draft_id >= 0
+        values.append(head.logits(hidden[0, 0]).log_softmax(-1)[draft_id])
+    return torch.stack(values)
+
+
+def unrolled_chain(
+    head: EagleHead, batch: HeadBatch, row: int, steps: int, column: FutureColumns | None = None
+) -> Tensor:
+    answers = read_target(tiny_target(), batch, LAYERS, head.t2d)
+    fused = head.fuse(answers.features)
+    rows = torch.full((len(batch.lengths), 1), row)
+    outputs = unroll(head, answers.embeddings, fused, rows, steps, column)
+    return log_probs_along(head, outputs, batch, row)
+
+
+@pytest.mark.parametrize("row", [0, 1, 5, 9])
+@torch.no_grad()
+def test_an_unrolled_row_equals_the_chain_that_the_decoder_drafts(row: int) -> None:
+    model, head = lean_twin(tiny_target()), random_eagle()
+    text = torch.tensor(TEXT[: row + 2])
+    cache = model.new_cache(len(text))
+    features = model.forward(cache, token_ids=text, feature_layers=LAYERS).features
+    assert features is not None
+    drafter = Drafter(PackedHead(head, model), capacity=16, tree=CHAIN)
+    drafter.absorb(text[1:-1], features[:row])
+    tree = drafter.propose(text[-1:], drafter.fuse(features[row : row + 1]), max_depth=9)
+    drafts = tree.token_ids[1:].tolist()
+    assert len(drafts) == 4
+    # The other document is longer: padding must not matter.
+    batch = batch_of([[*text.tolist(), *drafts], [*TEXT, *TEXT]], [1, 1])
+    ours = unrolled_chain(head, batch, row, len(drafts))
+    torch.testing.assert_close(ours, tree.log_probs[1:].double(), **CLOSE)
+
+
+def confu_chain(
+    head: ConfuHead, text: Tensor, num_prompt: int, num_accepted: int
+) -> tuple[TokenTree, Tensor, int]:
+    """Decodes with the decoder's parts: prefill, a first chain below the root x_num_prompt, and,
+    if ``num_accepted`` is not None, the next one after that many accepted nodes. Returns the last
+    tree, the text with its root last, and where its [con] was routed from."""
+    model = lean_twin(tiny_target())
+    cache = model.new_cache(64)
+    contemplator = Contemplator(ConfuParts(head, model), ConfuConfig(), seed=0)
+    bias = float(head.future_bias)
+    drafter = Drafter(PackedHead(head.eagle, model), 32, CHAIN, bias)
+    prompt, root = text[:num_prompt], text[num_prompt : num_prompt + 1]
+    features = model.forward(cache, token_ids=prompt, feature_layers=LAYERS).features
+    assert features is not None
+    drafter.absorb(prompt[1:], features[:-1])
+    contemplator.read_prompt(cache, features[-1:])
+    fused = drafter.fuse(features[-1:])
+    tree = drafter.propose(root, fused, 9, contemplator.future_input(drafter, fused))
+    if num_accepted < 0:
+        return tree, text[: num_prompt + 1], num_prompt - 1
+    out = contemplator.verify_forward(cache, tree, features[-1:])
+    path = tuple(range(num_accepted + 1))
+    contemplator.follow(out, tree.parents.tolist(), path, num_prompt)
+    assert out.features is not None
+    accepted = tree.token_ids[1 : num_accepted + 1]
+    new_root = text[-1:]
+    fused = drafter.fuse(out.features[: num_accepted + 1])
+    tree = drafter.propose(
+        torch.cat((accepted, new_root)), fused, 9, contemplator.future_input(drafter, fused[-1:])
+    )
+    return tree, torch.cat((prompt, root, accepted, new_root)), num_prompt - 1
+
+
+@pytest.mark.parametrize("num_accepted", [-1, 0, 2, 4])
+@torch.no_grad()
+def test_a_row_with_its_future_token_equals_what_the_confu_decoder_drafts(
+    num_accepted: int,
+) -> None:
+    """-1: the prompt's [con] serves the first draft. Else: the [con] after the last accepted node
+    of a verify forward, routed from the token before that forward's root."""
+    head = random_confu()
+    tree, text, routed_from = confu_chain(head, torch.tensor(TEXT), 5, num_accepted)
+    row = len(text) - 2
+    drafts = tree.token_ids[1:].tolist()
+    batch = batch_of([[*text.tolist(), *drafts]], [5])
+    target, eagle = tiny_target(), head.eagle
+    answers = read_target(target, batch, LAYERS, eagle.t2d)
+    at = torch.tensor([[row]])
+    anchors = Anchors(
+        places=at,
+        valid=torch.tensor([[True]]),
+        routed_from=torch.tensor([[routed_from]]),
+        reach=torch.tensor([[0]]),
+    )
+    con_features = contemplate(target, head, batch, answers, anchors)
+    fused = gather_rows(eagle.fuse(answers.features), at)
+    index, visible = torch.tensor([[0]]), torch.tensor([[True]])
+    column = future_columns(head, con_features, anchors, fused, index, visible)
+    ours = unrolled_chain(eagle, batch, row, len(drafts), column)
+    torch.testing.assert_close(ours, tree.log_probs[1:].double(), **CLOSE)
+    without = unrolled_chain(eagle, batch, row, len(drafts))
+    assert (without - ours).abs().max() > 1e-3
+
+
+def naive_row(
+    head: EagleHead,
+    embeddings: Tensor,
+    fused: Tensor,
+    row: int,
+    steps: int,
+    column: tuple[Tensor, Tensor, float] | None,
+) -> list[Tensor]:
+    """One root row of one document, step by step with a growing list of keys and values."""
+    config = head.config
+    group = config.num_heads // config.num_kv_heads
+    keys, values, biases = [], [], []
+    if column is not None:
+        keys.append(column[0])
+        values.append(column[1])
+        biases.append(column[2])
+    for before in range(row):
+        _, k, v = head.project(
+            embeddings[before + 1 : before + 2], fused[before : before + 1], torch.tensor([before])
+        )
+        keys.append(k)
+        values.append(v)
+        biases.append(0.0)
+    feature, outputs = fused[row : row + 1], []
+    for step in range(steps):
+        place = row + step
+        q, k, v = head.project(embeddings[place + 1 : place + 2], feature, torch.tensor([place]))
+        keys.append(k)
+        values.append(v)
+        biases.append(0.0)
+        all_keys = torch.cat(keys, dim=1).repeat_interleave(group, dim=0)
+        all_values = torch.cat(values, dim=1).repeat_interleave(group, dim=0)
+        scores = q @ all_keys.transpose(1, 2) / math.sqrt(config.head_dim) + torch.tensor(biases)
+        feature = head.finish(feature, (scores.softmax(-1) @ all_values).transpose(0, 1).flatten(1))
+        outputs.append(feature[0])
+    return outputs
+
+
+@torch.no_grad()
+def test_many_rows_of_many_documents_equal_one_row_at_a_time() -> None:
+    head = random_eagle()
+    batch = random_batch([(12, 3), (9, 4), (14, 2)])
+    answers = read_target(tiny_target(), batch, LAYERS, head.t2d)
+    fused = head.fuse(answers.features)
+    rows, valid = root_rows(batch)
+    outputs = unroll(head, answers.embeddings, fused, rows, 3)
+    generator = torch.Generator().manual_seed(5)
+    shape = (3, 2, rows.size(1), 8)
+    keys, values = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    visible = torch.rand(rows.shape, generator=generator) < 0.5
+    column = FutureColumns(keys, values, torch.tensor(0.4, dtype=torch.float64), visible)
+    with_column = unroll(head, answers.embeddings, fused, rows, 3, column)
+    for document, place in valid.nonzero().tolist():
+        row = int(rows[document, place])
+        num_steps = min(3, int(batch.lengths[document]) - row - 1)
+        arguments = (head, answers.embeddings[document], fused[document], row, num_steps)
+        own = (keys[document, :, [place]], values[document, :, [place]], 0.4)
+        plain = naive_row(*arguments, None)
+        future = naive_row(*arguments, own if visible[document, place] else None)
+        for step in range(num_steps):
+            torch.testing.assert_close(outputs[step][document, place], plain[step], **CLOSE)
+            torch.testing.assert_close(with_column[step][document, place], future[step], **CLOSE)
+
+
+@torch.no_grad()
+def test_the_loss_counts_completion_tokens_whose_argmax_can_be_drafted() -> None:
+    head = random_eagle(draft_vocab_size=11)
+    batch = random_batch([(12, 3), (9, 7)])
+    target = tiny_target()
+    answers = read_target(target, batch, LAYERS, head.t2d)
+    rows, valid = root_rows(batch)
+    outputs = unroll(head, answers.embeddings, head.fuse(answers.features), rows, 3)
+    result = unroll_loss(head, outputs, answers, rows, valid, batch.lengths, decay=0.8)
+    expected, left_out = 0.0, 0
+    for step in range(3):
+        losses = []
+        for document, (length, num_prompt) in enumerate([(12, 3), (9, 7)]):
+            ids = batch.token_ids[document : document + 1, :length]
+            mask = torch.ones(1, length, length, dtype=torch.bool).tril()
+            hidden = target(target.embed(ids), torch.arange(length)[None], mask).hidden
+            logits = target.lm_head_logits(hidden)[0]
+            for place, row in enumerate(range(num_prompt - 1, length - 2)):
+                if row + 2 + step > length - 1:
+                    continue  # nothing follows the last token
+                there = logits[row + 1 + step]
+                if not head.t2d[there.argmax()]:
+                    left_out += 1
+                    continue
+                probs = there[head.t2d].softmax(-1)
+                ours = head.logits(outputs[step][document, place]).log_softmax(-1)
+                losses.append(-(probs * ours).sum())
+                match = bool(head.draft_to_target(ours.argmax()) == there.argmax())
+                assert bool(result.matches[document, place, step]) == match
+        expected += 0.8**step * float(torch.stack(losses).mean())
+    assert left_out > 0
+    assert float(result.loss) == pytest.approx(expected / (1 + 0.8 + 0.64), abs=1e-5)
+    # Every existing token has a label, also where it is left out of the loss.
+    assert result.has_label.sum((0, 1)).tolist() == [8 + 1, 7 + 0, 6 + 0]
+
+
+def test_root_rows_run_from_the_last_prompt_token_to_the_last_token_but_two() -> None:
+    batch = random_batch([(7, 3), (4, 2), (3, 2)])
+    rows, valid = root_rows(batch)
+    assert rows.tolist() == [[2, 3, 4], [1, 0, 0], [0, 0, 0]]
+    assert valid.tolist() == [[True, True, True], [True, False, False], [False, False, False]]
+
+
+@torch.no_grad()
+def test_labels_of_a_padded_document_are_those_of_the_document_alone() -> None:
+    head, target = random_eagle(), tiny_target()
+    both = random_batch([(8, 3), (13, 3)])
+    alone = random_batch([(8, 3)])
+    padded = read_target(target, both, LAYERS, head.t2d)
+    single = read_target(target, alone, LAYERS, head.t2d)
+    for name in ("features", "probs", "argmax", "in_vocabulary"):
+        torch.testing.assert_close(getattr(padded, name)[:1, :8], getattr(single, name))
+    torch.testing.assert_close(
+        padded.probs[padded.in_vocabulary].sum(-1),
+        torch.ones(int(padded.in_vocabulary.sum())),
+        check_dtype=False,
+    )

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from confu_demo.trace import Event
+from confu_demo.ui.handlers import YIELDS_PER_SECOND, Handlers, card_state
+from confu_demo.ui.no_engine import NoEngine
+from confu_demo.ui.race_log import RaceDesk
+from confu_demo.ui.runner import ProblemCard, RaceRequest
+from tests.ui.scripted_lanes import PROBLEM, scripted_lanes
+from tests.ui.scripted_runner import ScriptedRunner
+
+FORM = (PROBLEM.text, True, ["autoregressive", "confu"], 0, 0, 64, 12, 6, "on", 0.9, 3)
+SKIP = gr.skip()
+
+
+class Ticking:
+    """A clock that moves on by a fixed time whenever it is read."""
+
+    def __init__(self, step: float) -> None:
+        self.step, self.time = step, 0.0
+
+    def __call__(self) -> float:
+        self.time += self.step
+        return self.time
+
+
+def make(runner: Any = None, step: float = 0.001) -> tuple[Handlers, RaceDesk, ScriptedRunner]:
+    runner = runner or ScriptedRunner()
+    desk = RaceDesk()
+    return Handlers(runner, [PROBLEM], desk, now=Ticking(step)), desk, runner
+
+
+def begin(handlers: Handlers, form: Sequence[Any] = FORM) -> tuple[Any, Any, Any]:
+    return handlers.begin(card_state(PROBLEM), *form, session="me")
+
+
+def events_of(desk: RaceDesk, run_id: str) -> list[tuple[str, str]]:
+    batches = desk.missing({"run": run_id, "from": 0})
+    return [(lane, event["event"]) for batch in batches for lane, event in batch["events"]]
+
+
+def test_a_race_delivers_every_event_of_every_chosen_lane():
+    handlers, desk, runner = make()
+    _, run_id, first = begin(handlers)
+    assert first["meta"]["lanes"] == ["autoregressive", "confu"]
+    assert first["meta"]["expected"] == PROBLEM.answer
+    yields = list(handlers.race(run_id))
+    assert yields[-1][0]["done"]
+    assert yields[-1][1]["key"] == "notice.done"
+    found = events_of(desk, run_id)
+    for lane in ("autoregressive", "confu"):
+        names = [name for name_of_lane, name in found if name_of_lane == lane]
+        assert names == [type(event).__name__ for event in scripted_lanes()[lane]]
+    assert runner.num_closed == 1
+
+
+@pytest.mark.parametrize("step", [0.001, 0.02, 0.3])
+def test_the_page_is_never_sent_more_than_fifteen_updates_a_second(step: float):
+    handlers, _, _ = make(step=step)
+    clock = handlers._now
+    _, run_id, _ = begin(handlers)
+    times = []
+    for _ in handlers.race(run_id):
+        times.append(clock.time)  # type: ignore[attr-defined]
+    gaps = [later - earlier for earlier, later in zip(times, times[1:-1], strict=False)]
+    assert all(gap >= 1 / YIELDS_PER_SECOND - 1e-9 for gap in gaps)
+
+
+def test_a_refused_entry_leaves_everything_else_as_it_was():
+    handlers, _, _ = make()
+    message, run_id, viewer = begin(handlers, ("", *FORM[1:]))
+    assert message["key"] == "notice.no_text"
+    assert message["kind"] == "error"
+    assert run_id == SKIP
+    assert viewer == SKIP
+
+
+def test_what_the_runner_refuses_is_shown_in_its_own_sentence():
+    handlers, _, _ = make()
+    message, run_id, _ = begin(handlers, ("far too long", *FORM[1:]))
+    assert message["text"] == "the prompt has 900 tokens; this target reads at most 512"
+    assert run_id == SKIP
+
+
+def test_after_a_refusal_no_race_is_run_again():
+    handlers, _, runner = make()
+    _, run_id, _ = begin(handlers)
+    list(handlers.race(run_id))
+    assert list(handlers.race(run_id)) == [(SKIP, SKIP)]
+    assert list(handlers.race(None)) == [(SKIP, SKIP)]
+    assert runner.num_closed == 1
+
+
+def test_stop_ends_the_race_at_the_next_cycle_and_the_next_one_runs():
+    handlers, desk, runner = make(step=1.0)  # an update after every event
+    _, run_id, _ = begin(handlers)
+    race = handlers.race(run_id)
+    next(race)
+    assert handlers.stop(run_id)["key"] == "notice.stopped"
+    rest = list(race)
+    assert rest[-1][1]["key"] == "notice.stopped_now"
+    assert events_of(desk, run_id)[-2:] == [
+        ("autoregressive", "RunFinished"),
+        ("confu", "RunFinished"),
+    ]
+    assert len(events_of(desk, run_id)) <= 4
+    assert runner.num_closed == 1
+    _, again, _ = begin(handlers)
+    assert list(handlers.race(again))[-1][1]["key"] == "notice.done"
+
+
+def test_stop_before_the_engines_turn_ends_the_race_without_computing():
+    handlers, desk, _ = make()
+    _, run_id, _ = begin(handlers)
+    handlers.stop(run_id)
+    list(handlers.race(run_id))
+    assert {name for _, name in events_of(desk, run_id)} == {"RunFinished"}
+
+
+def test_there_is_nothing_to_stop_before_and_after_a_race():
+    handlers, _, _ = make()
+    assert handlers.stop(None)["key"] == "notice.nothing_to_stop"
+    _, run_id, _ = begin(handlers)
+    list(handlers.race(run_id))
+    assert handlers.stop(run_id)["key"] == "notice.nothing_to_stop"
+
+
+def test_closing_the_update_stream_closes_the_engine():
+    handlers, _, runner = make(step=1.0)
+    _, run_id, _ = begin(handlers)
+    race = handlers.race(run_id)
+    next(race)
+    assert runner.num_closed == 0
+    race.close()  # type: ignore[attr-defined]
+    assert runner.num_closed == 1
+
+
+class Failing(ScriptedRunner):
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def race(self, request: RaceRequest, stop: Callable[[], bool]) -> Iterator[tuple[str, Event]]:
+        yield "confu", scripted_lanes()["confu"][0]
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (ValueError("confu cannot run: no room"), {"text": "confu cannot run: no room"}),
+        (RuntimeError("secret details"), {"key": "notice.failed"}),
+    ],
+)
+def test_a_failing_engine_ends_the_race_with_a_sentence(error: Exception, shown: dict[str, str]):
+    handlers, desk, _ = make(Failing(error))
+    _, run_id, _ = begin(handlers)
+    batch, message = list(handlers.race(run_id))[-1]
+    assert batch["done"]
+    assert message.items() >= shown.items()
+    assert "secret" not in str(message)
+    assert events_of(desk, run_id) == [("confu", "RunStarted")]
+
+
+def test_choosing_a_problem_fills_in_its_text_and_answer():
+    handlers, _, _ = make()
+    assert handlers.choose(0) == (PROBLEM.text, card_state(PROBLEM))
+    assert handlers.choose(7) == (SKIP, SKIP)
+    assert handlers.choose(None) == (SKIP, SKIP)
+
+
+def test_new_numbers_keep_the_family_and_bring_their_answer():
+    handlers, _, _ = make()
+    text, card, _ = handlers.new_numbers(card_state(PROBLEM))
+    assert text == card["text"] != PROBLEM.text
+    assert card["family"] == PROBLEM.family
+    stranger = card_state(ProblemCard(text="x", answer="1", family="odd", steps=1))
+    assert handlers.new_numbers(stranger)[2]["text"] == "unknown family 'odd'"
+
+
+def test_a_page_without_an_engine_says_why_it_cannot_race():
+    handlers, _, _ = make(NoEngine("torch is not installed"))
+    assert begin(handlers)[0]["key"] == "notice.no_lanes"
+    assert "torch is not installed" in handlers.new_numbers(None)[2]["text"]
