@@ -1,8 +1,8 @@
 """A suite in memory: its models, its decoders, its prompts, one device for all of them.
 
-Every part is loaded when it is first needed. Device, dtype and thread count are chosen once, by
-the target (its forwards are most of every lane's time); the process then keeps that one thread
-count, because changing it between slices would charge one lane for another's choice.
+Every part is loaded when it is first needed. Device and thread count are chosen once, for the
+target (its forwards are most of every lane's time), and hold for all models of the suite, so that
+a measured number has one thread count (our choice). The dtype is each model's own choice.
 """
 
 from __future__ import annotations
@@ -69,11 +69,10 @@ class LoadedSuite:
     def dtype(self) -> str:
         return str(self.model.dtype).removeprefix("torch.")
 
-    @cached_property
+    @property
     def threads(self) -> int:
-        """The thread count of this process, decided when the target was loaded."""
-        assert self.target is not None
-        return torch.get_num_threads()
+        """The CPU threads of every lane, chosen when the target was loaded."""
+        return self.model.threads or torch.get_num_threads()
 
     def use_threads(self) -> None:
         """Sets the count in the calling thread: OpenMP keeps one for every thread. Nearly free."""

@@ -397,7 +397,7 @@ def test_interrupting_a_race_exits_with_130_and_writes_nothing(tmp_path: Path):
         assert process.stdout is not None
         assert process.stdout.readline() == "event\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors == "confu_demo race: interrupted\n"
     assert list(tmp_path.iterdir()) == []

@@ -43,7 +43,8 @@
     }
   }
 
-  /** What a lane is about to commit after n events: [{text, state}], empty when it is between. */
+  /** What a lane is about to commit after n events: [{text, state, size?}], empty when it is
+   *  between; `size` is the number of tokens where one chip stands for several. */
   function pending(log, n) {
     const count = Confu.LaneLog.count(log.cycles, n);
     const cycle = count ? log.cycles[count - 1] : null;
@@ -77,7 +78,8 @@
       const attempt = log.attempts[i];
       if (attempt.draftAt >= n || attempt.resolvedAt < n || attempt.droppedAt < n) continue;
       const refused = attempt.gateAt < n && attempt.gate.decision === "reject";
-      chips.unshift({ text: attempt.draft.text.trim(), state: refused ? "rejected" : "pending" });
+      const size = attempt.draft.token_ids.length;
+      chips.unshift({ text: attempt.draft.text.trim(), state: refused ? "rejected" : "pending", size });
     }
     return chips;
   }

@@ -34,7 +34,9 @@
 
   function makeLane(log, n, t) {
     const pending = Confu.chips.pending(log, n);
-    return { log, n, numbers: numbers.laneNumbers(log, n, t), pending, pendingCount: pending.filter((item) => item.state === "pending").length };
+    let pendingCount = 0;
+    for (const item of pending) if (item.state === "pending") pendingCount += item.size || 1;
+    return { log, n, numbers: numbers.laneNumbers(log, n, t), pending, pendingCount };
   }
 
   function compare(lane, baseline, race) {

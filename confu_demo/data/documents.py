@@ -107,6 +107,11 @@ _CHANGES = {
 _CHANGE_WEIGHTS = (30, 30, 8, 12, 5)
 
 
+def change_step(step: Step, rng: random.Random) -> Step:
+    """A step that looks alike and means something else."""
+    return _CHANGES[rng.choices(tuple(_CHANGES), _CHANGE_WEIGHTS)[0]](step, rng)
+
+
 def judge_pair(problem: Problem, rng: random.Random) -> JudgePair:
     """A random pair about one step of a problem: half true paraphrases, half hard negatives."""
     step = rng.choice(problem.steps)

@@ -82,7 +82,7 @@ class Future:
 
 
 class Contemplator:
-    """The future predictions of one run, newest last, and the one that the next draft uses."""
+    """The newest future prediction of one run, and the one that the next draft uses."""
 
     def __init__(self, parts: ConfuParts, config: ConfuConfig, seed: int) -> None:
         self._parts, self._config = parts, config
@@ -113,9 +113,7 @@ class Contemplator:
             **self._soft_prompts(0, 1),
         )
         cache.rollback(position)
-        self._futures.append(
-            Future(features_of(out), out.hidden, self._con_router, position, "prefill", None)
-        )
+        self._add(Future(features_of(out), out.hidden, self._con_router, position, "prefill", None))
 
     def future_input(self, drafter: Drafter, fused_last: Tensor) -> FutureInput | None:
         """The drafter's future column for the next draft; ``fused_last`` [1, D]. None: off."""
@@ -177,8 +175,9 @@ class Contemplator:
         node = serving_node(path[-1], parents, self._con_nodes)
         row = len(parents) + self._con_nodes.index(node)
         position = start + path.index(node) + 1
-        features, hidden = features_of(out)[row : row + 1], out.hidden[row : row + 1]
-        self._futures.append(Future(features, hidden, self._con_router, position, "node", node))
+        # Copies: views would keep the whole forward's features alive.
+        features, hidden = features_of(out)[row, None].clone(), out.hidden[row, None].clone()
+        self._add(Future(features, hidden, self._con_router, position, "node", node))
 
     def describe(self, tokenizer: Any) -> Contemplation:
         """The record of the last draft. What f foresees [O] is the target's final norm and
@@ -196,6 +195,12 @@ class Contemplator:
             source_node=used.source_node,
             foreseen=_foreseen(used.hidden, self._parts.model, tokenizer),
         )
+
+    def _add(self, future: Future) -> None:
+        """Makes it the newest; only the shuffled control needs the older ones."""
+        if self._config.future != "shuffled":
+            self._futures.clear()
+        self._futures.append(future)
 
     def _choose(self) -> Future | None:
         """Which f the draft gets; None for a zero f."""

@@ -66,7 +66,7 @@ def fuse_layer(
     gate_up = torch.cat((part["mlp.gate_proj.weight"], part["mlp.up_proj.weight"]))
     input_norm, mlp_norm = part["input_layernorm.weight"], part["post_attention_layernorm.weight"]
     if folds:
-        qkv, gate_up = _with_norm(qkv, input_norm), _with_norm(gate_up, mlp_norm)
+        qkv, gate_up = _with_norm(qkv, input_norm, like), _with_norm(gate_up, mlp_norm, like)
     bias = _joined_qkv(config, part, "bias", qkv_scale) if config.attention_bias else None
     return LayerWeights(
         input_norm=None if folds else input_norm.to(like),
@@ -86,7 +86,7 @@ def _joined_qkv(
     """[(H + 2 H_kv) * head_dim, ...] from the three projections, q and k in rotary order."""
     q, k, v = (part[f"self_attn.{name}_proj.{kind}"] for name in "qkv")
     q, k = pair_neighbours(q, config.head_dim), pair_neighbours(k, config.head_dim)
-    return torch.cat((_scaled(q, query_scale), k, v))
+    return torch.cat((_scaled(q, query_scale), k, v))  # promotes to the widest
 
 
 def _joined_qk_norm(config: ModelConfig, part: Mapping[str, Tensor], query_scale: float) -> Tensor:
@@ -98,9 +98,11 @@ def _joined_qk_norm(config: ModelConfig, part: Mapping[str, Tensor], query_scale
 
 
 def _scaled(tensor: Tensor, factor: float) -> Tensor:
-    return tensor if factor == 1.0 else tensor.double() * factor
+    """In at least float32: only folded weights are scaled, and those are wide."""
+    wide = torch.promote_types(tensor.dtype, torch.float32)
+    return tensor if factor == 1.0 else tensor.to(wide) * factor
 
 
-def _with_norm(matrix: Tensor, norm: Tensor) -> Tensor:
-    """[out, in] with the norm weight [in] and sqrt(in) multiplied in, rounded once: float64."""
-    return matrix.double() * (norm.double() * norm.shape[0] ** 0.5)
+def _with_norm(matrix: Tensor, norm: Tensor, like: Tensor) -> Tensor:
+    """[out, in] with the norm weight [in] and sqrt(in) multiplied in."""
+    return matrix.to(like) * (norm.double() * norm.shape[0] ** 0.5).to(like)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from confu_demo.engine.attention import Visibility
 from confu_demo.engine.cache import KVCache
+from confu_demo.engine.fused import LayerWeights, folds_scales
 from confu_demo.engine.model_config import ModelConfig
 from confu_demo.engine.norm import floored_length, length_floor
 from confu_demo.engine.rope import rotate_half_precision_
-from confu_demo.engine.fused import LayerWeights, folds_scales
 from confu_demo.engine.workspace import Workspace
 
 

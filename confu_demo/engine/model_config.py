@@ -106,14 +106,13 @@ def default_feature_layers(num_layers: int) -> tuple[int, ...]:
 
 def _as_hf_config(source: Mapping[str, Any] | PretrainedConfig) -> Any:
     """Fills the defaults of the family, which old ``config.json`` files leave out."""
-    is_mapping = isinstance(source, Mapping)
-    family = source.get("model_type") if is_mapping else source.model_type
+    family = source.get("model_type") if isinstance(source, Mapping) else source.model_type
     if family not in FAMILIES:
         raise UnsupportedModel(
             f"model family {family!r} is not supported; choose a model of one of these: "
             f"{', '.join(FAMILIES)} (SmolLM2 is llama)"
         )
-    if not is_mapping:
+    if not isinstance(source, Mapping):
         return source
     from transformers import AutoConfig  # slow to import, and needed only here
 
@@ -137,7 +136,8 @@ def _refuse_unsupported(config: Any) -> None:
     for name, value in refused.items():
         if value:
             raise UnsupportedModel(
-                f"{config.model_type} with {name}={value!r} is not supported; use a model without it"
+                f"{config.model_type} with {name}={value!r} is not supported; "
+                "use a model without it"
             )
 
 

@@ -95,7 +95,7 @@ class LeanModel:
         return logits if logits.dtype.itemsize >= 4 else logits.float()
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache with room for ``capacity`` tokens, tree and contemplate tokens included."""
+        """An empty cache with room for ``capacity`` tokens, those of draft trees included."""
         if self._rotations.shape[0] < capacity + _SPARE_POSITIONS:
             self._rotations = self._rotation_table(capacity + _SPARE_POSITIONS)
         return KVCache(

@@ -156,6 +156,11 @@ def _own_or_public_config(raw: dict[str, Any], target: TargetInfo) -> EagleConfi
     if raw.get("rope_scaling"):
         raise UnsupportedModel("heads with rope_scaling are not supported; use a default-RoPE head")
     hidden, heads = raw["hidden_size"], raw["num_attention_heads"]
+    if raw.get("target_hidden_size", hidden) != hidden:
+        raise UnsupportedModel(
+            f"heads with their own embeddings (hidden size {hidden}, the target has "
+            f"{raw['target_hidden_size']}) are not supported; use a head of the target's size"
+        )
     own_layers = raw.get("eagle_config", {}).get("eagle_aux_hidden_state_layer_ids")
     return EagleConfig(
         hidden_size=hidden,
@@ -166,7 +171,7 @@ def _own_or_public_config(raw: dict[str, Any], target: TargetInfo) -> EagleConfi
         rms_norm_eps=raw["rms_norm_eps"],
         rope_theta=float(raw.get("rope_theta") or 10_000.0),
         max_positions=raw.get("max_position_embeddings", 2048),
-        target_hidden_size=raw.get("target_hidden_size") or hidden,
+        target_hidden_size=hidden,
         target_vocab_size=raw["vocab_size"],
         draft_vocab_size=raw["draft_vocab_size"],
         feature_layers=tuple(own_layers or default_feature_layers(target.num_layers)),

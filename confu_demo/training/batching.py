@@ -25,9 +25,10 @@ class Phase:
 
 
 CURRICULUM = (
-    Phase(0.06, {"short": 0.7, "judge": 0.3}),
-    Phase(0.22, {"medium": 0.65, "judge": 0.35}),
-    Phase(1.01, {"full": 0.6, "judge": 0.4}),
+    Phase(0.06, {"short": 0.5, "easy-judge": 0.4, "drill": 0.1}),
+    Phase(0.22, {"medium": 0.4, "judge": 0.1, "easy-judge": 0.4, "drill": 0.1}),
+    Phase(0.60, {"full": 0.4, "judge": 0.25, "easy-judge": 0.25, "drill": 0.1}),
+    Phase(1.01, {"full": 0.45, "judge": 0.42, "easy-judge": 0.05, "drill": 0.08}),
 )
 
 

@@ -5,12 +5,13 @@ can be resumed or repeated anywhere, and ``train corpus`` only writes down what 
 make by itself. A shard holds ragged documents: token ids, and a loss weight for each token.
 
 Weights (our choice, models.md): digits 3 and names 2 in solutions, other solution tokens 1,
-questions 0.1; in judge documents the verdict 5 and, for true paraphrases, the second step 0.5.
+questions 0.1; in judge documents the verdict 15 and, for true paraphrases, the second step 0.5.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,10 +27,19 @@ from confu_demo.data.documents import (
     prompt_text,
     solution_text,
 )
+from confu_demo.data.drills import drill_lines, easy_pair
 from confu_demo.data.problems import DAYS, FOODS, ITEMS, PEOPLE
 from confu_demo.data.splits import training_problem
 
-STREAMS = {"short": (2, 3), "medium": (2, 5), "full": (3, 9), "judge": (2, 8)}
+STREAMS = {
+    "short": (2, 3),
+    "medium": (2, 5),
+    "full": (3, 9),
+    "judge": (2, 8),
+    "easy-judge": (2, 8),
+    "drill": (2, 2),
+}
+DRILL_LINES = 12
 SHARD_DOCUMENTS = 2048
 
 
@@ -82,9 +92,34 @@ class DocumentEncoder:
             weights = np.zeros(len(ids), dtype=np.float32)
             if same:
                 weights[len(head) + 1 :] = 0.5 * self.token_weights[ids[len(head) + 1 :]]
-            weights[-1] = 5.0
+            weights[-1] = 15.0
             documents.append(Document(ids, weights))
         return documents
+
+    def drills(self, documents: list[list[str]]) -> list[Document]:
+        """Lines of unrelated steps -> BOS lines. Only digits that follow from others count:
+        those after the line's last equals sign, or of its last number."""
+        bos = self.tokenizer.bos_token_id
+        heads: list[str] = []
+        tails: list[str] = []
+        for lines in documents:
+            for line in lines:
+                start = re.search(r"\d+\D*\Z", line)
+                assert start is not None
+                heads.append(line[: start.start()].rstrip(" "))
+                tails.append(line[len(heads[-1]) :] + "\n\n")
+        encoded = zip(self.encode(heads), self.encode(tails), strict=True)
+        results = []
+        for lines in documents:
+            ids: list[int] = [bos]
+            weights: list[float] = [0.0]
+            for _ in lines:
+                head, tail = next(encoded)
+                ids += head + tail
+                weights += [0.0] * len(head)
+                weights += [3.0 if self.token_weights[i] == 3.0 else 0.1 for i in tail]
+            results.append(Document(np.array(ids, np.int32), np.array(weights, np.float32)))
+        return results
 
 
 _BINDING_WORDS = frozenset({name for name, _ in PEOPLE} | {*ITEMS, *FOODS, *DAYS})
@@ -92,12 +127,16 @@ _BINDING_WORDS = frozenset({name for name, _ in PEOPLE} | {*ITEMS, *FOODS, *DAYS
 
 def make_shard(encoder: DocumentEncoder, stream: str, index: int) -> list[Document]:
     rng = random.Random(f"{stream}:{index}")
+    if stream == "drill":
+        drills = [drill_lines(rng, DRILL_LINES) for _ in range(SHARD_DOCUMENTS)]
+        return encoder.drills(drills)
     low, high = STREAMS[stream]
     problems = [
         training_problem(rng, min_steps=low, max_steps=high) for _ in range(SHARD_DOCUMENTS)
     ]
-    if stream == "judge":
-        pairs = [judge_pair(problem, rng) for problem in problems]
+    if stream in ("judge", "easy-judge"):
+        make = judge_pair if stream == "judge" else easy_pair
+        pairs = [make(problem, rng) for problem in problems]
         return encoder.judgements([(pair.first, pair.second, pair.same) for pair in pairs])
     return encoder.solutions([(prompt_text(p.text), solution_text(p, rng)) for p in problems])
 

@@ -99,7 +99,7 @@ def build_controls(
 
 
 def _build_buttons(named: dict[str, Any]) -> None:
-    with gr.Row(elem_classes="cf-run-row"):
+    with gr.Row():
         named["run"] = gr.Button(
             say("en", "page.run"), variant="primary", scale=3, min_width=80, elem_id="run"
         )

@@ -26,7 +26,7 @@ ARGUMENTS = (
     "--no-sandbox", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--disable-gpu",
 )  # fmt: skip
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 DESKTOP = {"width": 1400, "height": 900}
 PHONE = {"width": 390, "height": 844}
 

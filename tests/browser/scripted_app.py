@@ -1,7 +1,7 @@
-"""The page as it is, on scripted lanes and a recording of them: ``python -m tests.browser.scripted_app``.
+"""The page as it is, on scripted lanes and a recording of them.
 
-A text with "slow" in it makes a race that lasts; one with "hostile" lets the lanes write what
-must never be executed.
+A text with "slow" in it makes a race that lasts, "very slow" one that lasts minutes; one with
+"hostile" lets the lanes write what must never be executed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class ByText(ScriptedRunner):
     """Chooses the script by the words of the prompt."""
 
     def race(self, request: RaceRequest, stop: Callable[[], bool]) -> Iterator[tuple[str, Event]]:
-        pause = 0.05 if "slow" in request.text else 0.001
+        slow = 0.05 if "slow" in request.text else 0.001
+        pause = 0.4 if "very slow" in request.text else slow
         if "hostile" in request.text:
             script = ScriptedRunner(HOSTILE, HOSTILE, seconds_per_event=pause, report=report)
         else:

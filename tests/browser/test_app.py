@@ -30,7 +30,8 @@ def test_the_application_opens_and_races_all_lanes_with_real_output(
     race(found)
     finish(found)
     lanes = found.viewer(
-        "viewer.timeline.logs.map((log) => [log.name, log.textAt(Infinity), log.finish.event.reason])"
+        "viewer.timeline.logs.map((log) =>"
+        " [log.name, log.textAt(Infinity), log.finish.event.reason])"
     )
     names = [name for name, _, _ in lanes]
     assert {"autoregressive", "eagle3", "confu", "confspec"} <= set(names)

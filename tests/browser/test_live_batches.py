@@ -14,18 +14,17 @@ from tests.ui.scripted_lanes import PROBLEM
 pytestmark = pytest.mark.browser
 
 TEXTS = "viewer.timeline.logs.map((log) => log.textAt(log.events.length))"
-STUB = "fetchMissing: async (run, from) => { asked.push(from); return kept.filter((b) => b.run === run && b.seq >= from); }"
+STUB = """fetchMissing: async (run, from) => {
+  asked.push(from);
+  return kept.filter((batch) => batch.run === run && batch.seq >= from);
+}"""
 
 
 def batches(run: str = "a", size: int = 20) -> list[dict[str, Any]]:
     """A race as the scheduler sends it: the lane furthest behind goes first."""
     lanes = lanes_as_json()
-    merged = sorted(
-        ((event["t_ms"], order, i, name, event) for order, (name, events) in enumerate(lanes.items())
-         for i, event in enumerate(events)),
-        key=lambda entry: entry[:3],
-    )  # fmt: skip
-    pairs = [[name, event] for *_, name, event in merged]
+    pairs = [[name, event] for name, events in lanes.items() for event in events]
+    pairs.sort(key=lambda pair: pair[1]["t_ms"])  # stable: a lane's own order stays
     meta = {"prompt": PROBLEM.text, "expected": "34", "lanes": list(lanes)}
     made: list[dict[str, Any]] = [{"run": run, "seq": 0, "meta": meta, "events": [], "done": False}]
     for place in range(0, len(pairs), size):

@@ -12,7 +12,8 @@ from tests.browser.viewer_page import lanes_as_json, load, mount, recording
 pytestmark = pytest.mark.browser
 
 PICTURE = """[viewer.playback.position, viewer.playback.t, viewer.root.innerText,
-  [...viewer.root.querySelectorAll('.cf-tree, .cf-strip-box')].map((box) => box.innerHTML).join()]"""
+  [...viewer.root.querySelectorAll('.cf-tree, .cf-strip-box')]
+    .map((box) => box.innerHTML).join()]"""
 
 
 @pytest.fixture

@@ -53,7 +53,8 @@ def test_a_chip_tells_where_its_token_comes_from(visit: NewVisit):
     found.act("end")
     classes = found.viewer(
         "viewer.timeline.log('confu').tokens.map((token, i) => {"
-        " const chip = viewer.root.querySelector(`.cf-output[data-lane=confu] [data-place='${i}']`);"
+        " const card = viewer.root.querySelector('.cf-output[data-lane=confu]');"
+        " const chip = card.querySelector(`[data-place='${i}']`);"
         " return chip.classList.contains(`cf-${token.origin}`); })"
     )
     assert len(classes) > 50
@@ -74,7 +75,8 @@ def test_drafted_tokens_are_dotted_then_accepted_or_struck(visit: NewVisit):
             """(kind) => {
               const log = viewer.timeline.log('confu');
               const cycle = log.cycles.find((c) => c.verified.token_origin === 'recovered');
-              const index = log.events.findIndex((e) => e.event === kind && e.cycle === cycle.cycle);
+              const number = cycle.cycle;
+              const index = log.events.findIndex((e) => e.event === kind && e.cycle === number);
               viewer.playback.goTo(viewer.timeline.placeOf(log, index));
               viewer.refresh();
             }""",
@@ -209,7 +211,9 @@ def test_the_gauge_and_its_threshold_stand_where_the_numbers_say(visit: NewVisit
     box = gauge.bounding_box()
     fill = gauge.locator(".cf-gauge-fill").bounding_box()
     line = gauge.locator(".cf-threshold").bounding_box()
-    assert box and fill and line
+    assert box is not None
+    assert fill is not None
+    assert line is not None
     assert fill["width"] / box["width"] == pytest.approx(0.71, abs=0.02)
     middle = line["x"] + line["width"] / 2 - box["x"]
     assert middle / box["width"] == pytest.approx(0.9, abs=0.02)

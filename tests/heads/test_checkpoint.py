@@ -118,9 +118,12 @@ def test_a_checkpoint_in_the_public_layout_gives_the_logits_computed_by_hand(
     assert load_card(tmp_path) == {}
 
 
-def test_a_public_head_with_stretched_rotary_embedding_is_refused(tmp_path: Path) -> None:
+def test_a_public_head_that_we_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> None:
     public_folder(tmp_path, rope_scaling={"type": "linear", "factor": 2.0})
     with pytest.raises(UnsupportedModel, match="rope_scaling"):
+        load_head(tmp_path, TARGET)
+    public_folder(tmp_path, target_hidden_size=32)
+    with pytest.raises(UnsupportedModel, match="their own embeddings"):
         load_head(tmp_path, TARGET)
 
 

@@ -124,7 +124,7 @@ def test_shards_survive_the_disk_and_are_a_function_of_their_name(tokenizer, tmp
     assert all((a.token_ids == b.token_ids).all() for a, b in zip(documents, again, strict=True))
 
 
-def test_digits_weigh_three_in_a_solution_and_the_verdict_five_in_a_judgement(tokenizer):
+def test_digits_weigh_three_in_a_solution_and_the_verdict_fifteen_in_a_judgement(tokenizer):
     encoder = DocumentEncoder(tokenizer)
     (solution,) = encoder.solutions([("Question: 12 pens.\n\n", "Ann's pens must be 12 + 5 = 17.")])
     pieces = tokenizer.convert_ids_to_tokens(solution.token_ids.tolist())
@@ -134,7 +134,7 @@ def test_digits_weigh_three_in_a_solution_and_the_verdict_five_in_a_judgement(to
         word = piece.lstrip("Ġ")
         assert weight == (3.0 if word.isdecimal() else 2.0 if word in ("Ann", "pens") else 1.0)
     same, different = encoder.judgements([("1 + 2", "2 + 1", True), ("1 + 2", "3", False)])
-    assert same.weights[-1] == different.weights[-1] == 5.0
+    assert same.weights[-1] == different.weights[-1] == 15.0
     assert different.weights[:-1].sum() == 0
     assert same.weights[:-1].sum() > 0
 
@@ -142,11 +142,11 @@ def test_digits_weigh_three_in_a_solution_and_the_verdict_five_in_a_judgement(to
 def test_the_curriculum_starts_short_and_ends_with_full_problems(tokenizer):
     source = BatchSource(Corpus(DocumentEncoder(tokenizer)), 2, 1000, 10_000)
     source.next(0)
-    assert set(source.positions) == {"short", "judge"}
+    assert set(source.positions) == {"short", "easy-judge", "drill"}
     assert CURRICULUM[-1].until > 1
     late = BatchSource(Corpus(DocumentEncoder(tokenizer)), 2, 1000, 10_000)
     batch = late.next(9_000)
-    assert set(late.positions) == {"full", "judge"}
+    assert {"full", "judge"} <= set(late.positions)
     assert batch.token_ids.shape == batch.weights.shape
     assert batch.token_ids.numel() <= 1000
     assert (batch.weights[:, 0] == 0).all()

@@ -39,7 +39,7 @@ class ScriptedRunner:
         lanes = scripted_lanes(request.text, self._steps, self._others, request.methods)
         rest = {lane: list(events) for lane, events in lanes.items()}
         now = dict.fromkeys(rest, 0.0)
-        after_stop = 0
+        num_events = after_stop = 0
         try:
             while rest:
                 if stop():
@@ -52,11 +52,12 @@ class ScriptedRunner:
                 if not rest[lane]:
                     del rest[lane]
                 time.sleep(self._pause)
+                num_events += 1
                 after_stop += stop()
                 yield lane, event
         finally:
             self.num_closed += 1
-            self._report(f"race closed, events after stop: {after_stop}")
+            self._report(f"race closed after {num_events} events, {after_stop} after the stop")
 
     def new_problem(self, seed: int, family: str | None) -> ProblemCard:
         if family not in (None, "shopping"):

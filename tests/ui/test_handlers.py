@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import gradio as gr
@@ -67,7 +68,7 @@ def test_the_page_is_never_sent_more_than_fifteen_updates_a_second(step: float):
     times = []
     for _ in handlers.race(run_id):
         times.append(clock.time)  # type: ignore[attr-defined]
-    gaps = [later - earlier for earlier, later in zip(times, times[1:-1], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(times[:-1])]
     assert all(gap >= 1 / YIELDS_PER_SECOND - 1e-9 for gap in gaps)
 
 

@@ -94,6 +94,7 @@ def test_missing_batches_are_given_to_those_who_know_the_run():
 def test_strange_questions_get_an_empty_answer():
     desk = RaceDesk()
     run = desk.open(REQUEST, "me")
-    for question in (None, "x", [], {}, {"run": "unknown", "from": 0}, {"run": run.id}):
+    strange: list[object] = [None, "x", [], {}, {"run": "unknown", "from": 0}, {"run": run.id}]
+    for question in strange:
         assert desk.missing(question) == []
     assert desk.missing({"run": run.id, "from": "0"}) == []
