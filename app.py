@@ -38,6 +38,8 @@ def make_engine(options: argparse.Namespace) -> tuple[RaceRunner, Sequence[Probl
     try:
         from confu_demo.race_runner import make_runner
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith("confu_demo"):
+            raise
         return NoEngine(f"{error.name} is not installed"), ()
     runner = make_runner(
         options.suite,

@@ -7,6 +7,7 @@ in ``rope_theta`` and ``rope_scaling``; both arrive here as ``rope_theta`` and `
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -116,7 +117,8 @@ def _as_hf_config(source: Mapping[str, Any] | PretrainedConfig) -> Any:
         return source
     from transformers import AutoConfig  # slow to import, and needed only here
 
-    settings = {key: value for key, value in source.items() if key != "model_type"}
+    settings = copy.deepcopy(dict(source))  # transformers writes into nested dictionaries
+    del settings["model_type"]
     try:
         return AutoConfig.for_model(family, **settings)
     except Exception as error:  # strict config classes raise their own exception types

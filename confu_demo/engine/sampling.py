@@ -28,9 +28,7 @@ def probs(logits: Tensor, config: SamplingConfig) -> Tensor:
     logits = logits.float()
     if config.temperature == 0.0:
         return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
-    # Dividing by a tiny temperature may overflow; differences to the maximum cannot.
-    scaled = (logits - logits.amax(-1, keepdim=True)) / config.temperature
-    distribution = scaled.softmax(-1)
+    distribution = _scaled(logits, config.temperature).softmax(-1)
     uses_top_k = 0 < config.top_k < logits.shape[-1]
     if not uses_top_k and config.top_p >= 1.0:
         return distribution
@@ -69,7 +67,7 @@ class PositionNoise:
         self._generator.manual_seed(_mix(self.seed, position))
         # Doubles: with 24 bits the largest noises, which decide, would be coarse.
         uniform = torch.rand(self.vocab_size, generator=self._generator, dtype=torch.float64)
-        exponential = uniform.neg_().log1p_().neg_().clamp_min_(1e-300)
+        exponential = uniform.clamp_min_(1e-300).log_().neg_()  # never 0: uniform is below 1
         return exponential.log_().neg_().float()
 
 
@@ -86,9 +84,17 @@ def sample(
         return rows.argmax(-1)
     if rows.shape[0] != len(positions):
         raise ValueError(f"{rows.shape[0]} rows of logits for {len(positions)} positions")
-    gumbel = torch.stack([noise.gumbel(position) for position in positions])
+    gumbel = torch.stack([noise.gumbel(position) for position in positions]).to(rows.device)
+    if config.top_k == 0 and config.top_p >= 1.0:
+        # A constant per row does not move the argmax, so the softmax can be left out.
+        return (_scaled(rows.float(), config.temperature) + gumbel).argmax(-1)
     # log 0 is -inf: a token without probability is never drawn.
-    return (probs(rows, config).log() + gumbel.to(rows.device)).argmax(-1)
+    return (probs(rows, config).log() + gumbel).argmax(-1)
+
+
+def _scaled(logits: Tensor, temperature: float) -> Tensor:
+    """Logits over the temperature, less their maximum: a tiny temperature cannot overflow."""
+    return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
 def _mix(seed: int, position: int) -> int:

@@ -26,9 +26,8 @@ class Phase:
 
 CURRICULUM = (
     Phase(0.06, {"short": 0.5, "easy-judge": 0.4, "drill": 0.1}),
-    Phase(0.22, {"medium": 0.4, "judge": 0.1, "easy-judge": 0.4, "drill": 0.1}),
-    Phase(0.60, {"full": 0.4, "judge": 0.25, "easy-judge": 0.25, "drill": 0.1}),
-    Phase(1.01, {"full": 0.45, "judge": 0.42, "easy-judge": 0.05, "drill": 0.08}),
+    Phase(0.22, {"medium": 0.4, "judge": 0.15, "easy-judge": 0.35, "drill": 0.1}),
+    Phase(1.01, {"full": 0.35, "judge": 0.3, "easy-judge": 0.3, "drill": 0.05}),
 )
 
 
@@ -37,6 +36,11 @@ class Batch:
     token_ids: Tensor  # [B, S], padded on the right
     weights: Tensor  # [B, S], zero on padding and on the first token
     num_tokens: int
+    verdicts: Tensor | None = None  # [B, S], 0 or 1 where a verdict on the way counts, else -1
+
+    def to(self, device: torch.device) -> Batch:
+        verdicts = None if self.verdicts is None else self.verdicts.to(device)
+        return Batch(self.token_ids.to(device), self.weights.to(device), self.num_tokens, verdicts)
 
 
 def collate(documents: list[Document], pad_id: int) -> Batch:
@@ -46,8 +50,14 @@ def collate(documents: list[Document], pad_id: int) -> Batch:
     for row, document in enumerate(documents):
         ids[row, : len(document.token_ids)] = document.token_ids
         weights[row, 1 : len(document.token_ids)] = document.weights[1:]
+    verdicts = None
+    if any(document.verdicts is not None for document in documents):
+        verdicts = torch.full((len(documents), length), -1, dtype=torch.long)
+        for row, document in enumerate(documents):
+            if document.verdicts is not None:
+                verdicts[row, : len(document.verdicts)] = torch.from_numpy(document.verdicts)
     total = sum(len(document.token_ids) for document in documents)
-    return Batch(torch.from_numpy(ids), torch.from_numpy(weights), total)
+    return Batch(torch.from_numpy(ids), torch.from_numpy(weights), total, verdicts)
 
 
 @dataclass(slots=True)

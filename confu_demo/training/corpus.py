@@ -47,6 +47,7 @@ SHARD_DOCUMENTS = 2048
 class Document:
     token_ids: NDArray[np.int32]  # [n]
     weights: NDArray[np.float32]  # [n], the loss weight of predicting token i from those before
+    verdicts: NDArray[np.int8] | None = None  # [n], see DocumentEncoder.judgements
 
 
 class DocumentEncoder:
@@ -55,6 +56,9 @@ class DocumentEncoder:
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self.tokenizer = tokenizer
         size = len(tokenizer)
+        (self.newline_id,) = tokenizer("\n", add_special_tokens=False)["input_ids"]
+        pairs = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in VERDICT_WORDS]
+        self.verdict_ids = [ids[0] for ids in pairs]
         self.token_weights = np.ones(size, dtype=np.float32)
         for token_id, piece in enumerate(tokenizer.convert_ids_to_tokens(list(range(size)))):
             word = piece.lstrip("Ġ")
@@ -80,7 +84,12 @@ class DocumentEncoder:
         return documents
 
     def judgements(self, triples: list[tuple[str, str, bool]]) -> list[Document]:
-        """(step a, step b, same) -> BOS question verdict."""
+        """(step a, step b, same) -> BOS question verdict.
+
+        Where b is worded like a, ``verdicts`` says at every token of b whether it still equals
+        a (0) or has differed (1), elsewhere -1: one word at the end of a document teaches
+        comparing far too slowly (measured: at chance after a million tokens).
+        """
         bos = self.tokenizer.bos_token_id
         heads = self.encode([judge_prompt(a, "").rpartition("B:")[0] + "B:" for a, _, _ in triples])
         wholes = self.encode(
@@ -93,8 +102,22 @@ class DocumentEncoder:
             if same:
                 weights[len(head) + 1 :] = 0.5 * self.token_weights[ids[len(head) + 1 :]]
             weights[-1] = 15.0
-            documents.append(Document(ids, weights))
+            documents.append(Document(ids, weights, self._verdicts_on_the_way(ids, len(head) + 1)))
         return documents
+
+    def _verdicts_on_the_way(self, ids: NDArray[np.int32], start: int) -> NDArray[np.int8] | None:
+        """``start`` is where b begins; a and b both end before a newline token."""
+        newline = self.newline_id
+        breaks = np.flatnonzero(ids == newline)
+        if len(breaks) != 3:
+            return None
+        first = ids[breaks[0] + 3 : breaks[1]]
+        second = ids[start : breaks[2]]
+        if len(first) != len(second) or (first != second).sum() > 4:
+            return None
+        verdicts = np.full(len(ids), -1, dtype=np.int8)
+        verdicts[start : breaks[2]] = np.maximum.accumulate(first != second)
+        return verdicts
 
     def drills(self, documents: list[list[str]]) -> list[Document]:
         """Lines of unrelated steps -> BOS lines. Only digits that follow from others count:
@@ -150,6 +173,7 @@ def save_shard(documents: list[Document], path: Path) -> None:
         lengths=lengths,
         token_ids=np.concatenate([document.token_ids for document in documents]).astype(np.uint16),
         weights=np.concatenate([document.weights for document in documents]).astype(np.float16),
+        verdicts=np.concatenate([_verdicts_of(document) for document in documents]),
     )
     temporary.replace(path)
 
@@ -159,7 +183,17 @@ def load_shard(path: Path) -> list[Document]:
         ends = np.cumsum(data["lengths"])[:-1]
         ids = np.split(data["token_ids"].astype(np.int32), ends)
         weights = np.split(data["weights"].astype(np.float32), ends)
-    return [Document(i, w) for i, w in zip(ids, weights, strict=True)]
+        verdicts = np.split(data["verdicts"], ends)
+    return [
+        Document(i, w, v if (v >= 0).any() else None)
+        for i, w, v in zip(ids, weights, verdicts, strict=True)
+    ]
+
+
+def _verdicts_of(document: Document) -> NDArray[np.int8]:
+    if document.verdicts is None:
+        return np.full(len(document.token_ids), -1, dtype=np.int8)
+    return document.verdicts
 
 
 class Corpus:

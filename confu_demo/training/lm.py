@@ -69,19 +69,39 @@ class LmSettings:
         )
 
 
-def weighted_loss(model: LanguageModel, batch: Batch, digits: Tensor) -> tuple[Tensor, float]:
-    """(weighted mean cross-entropy, plain mean cross-entropy of the digits that count)."""
-    ids = batch.token_ids
-    length = ids.size(1)
-    positions = torch.arange(length, device=ids.device)[None]
-    output = model(model.embed(ids), positions, causal_mask(length, ids.device))
-    weights, targets = batch.weights[:, 1:], ids[:, 1:]
-    chosen = weights > 0
-    logits = model.lm_head_logits(output.hidden[:, :-1][chosen])
-    losses = F.cross_entropy(logits.float(), targets[chosen], reduction="none")
-    loss = (losses * weights[chosen]).sum() / weights[chosen].sum()
-    is_digit = digits[targets[chosen]] & (weights[chosen] >= 1.0)
-    return loss, losses.detach()[is_digit].mean().item() if is_digit.any() else math.nan
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The loss. ``digits`` bool[V] marks digit tokens; ``verdict_ids`` are same and different."""
+
+    digits: Tensor
+    verdict_ids: list[int]
+
+    @classmethod
+    def of(cls, encoder: DocumentEncoder, device: torch.device) -> Objective:
+        digits = torch.from_numpy(encoder.token_weights == 3.0).to(device)
+        return cls(digits, encoder.verdict_ids)
+
+    def __call__(self, model: LanguageModel, batch: Batch) -> tuple[Tensor, float]:
+        """(weighted mean cross-entropy, plain mean cross-entropy of the digits that count).
+
+        Verdicts on the way add a two-way cross-entropy between the head's two verdict rows.
+        """
+        ids = batch.token_ids
+        length = ids.size(1)
+        positions = torch.arange(length, device=ids.device)[None]
+        hidden = model(model.embed(ids), positions, causal_mask(length, ids.device)).hidden
+        weights, targets = batch.weights[:, 1:], ids[:, 1:]
+        chosen = weights > 0
+        logits = model.lm_head_logits(hidden[:, :-1][chosen])
+        losses = F.cross_entropy(logits.float(), targets[chosen], reduction="none")
+        loss = (losses * weights[chosen]).sum() / weights[chosen].sum()
+        if batch.verdicts is not None:
+            labelled = batch.verdicts >= 0
+            rows = model.lm_head.weight[self.verdict_ids]
+            pair = F.linear(model.model.norm(hidden[labelled]), rows)
+            loss = loss + F.cross_entropy(pair.float(), batch.verdicts[labelled])
+        is_digit = self.digits[targets[chosen]] & (weights[chosen] >= 1.0)
+        return loss, losses.detach()[is_digit].mean().item() if is_digit.any() else math.nan
 
 
 @dataclass(slots=True)
@@ -103,7 +123,7 @@ class LmTrainer:
     def run(self) -> LanguageModel:
         torch.manual_seed(self.settings.seed)
         encoder = DocumentEncoder(self.tokenizer)
-        digits = torch.from_numpy(encoder.token_weights == 3.0).to(self.device)
+        objective = Objective.of(encoder, self.device)
         source = BatchSource(
             Corpus(encoder, self.corpus_folder, self.extra_streams),
             self.tokenizer.pad_token_id,
@@ -119,7 +139,7 @@ class LmTrainer:
                 model = grow_layers(model, self._layers_due()).to(self.device)
                 optimisers = self._optimisers(model)
                 self.say(f"grown to {model.config.num_layers} layers")
-            recent.append(self._update(model, optimisers, source.next(self.tokens), digits))
+            recent.append(self._update(model, optimisers, source.next(self.tokens), objective))
             if self.step % 25 == 0:
                 self._progress(recent, started, tokens_at_start)
                 recent = []
@@ -139,12 +159,11 @@ class LmTrainer:
         model: LanguageModel,
         optimisers: list[torch.optim.Optimizer],
         batch: Batch,
-        digits: Tensor,
+        objective: Objective,
     ) -> tuple[float, float]:
         """One step on one batch: (weighted loss, digit loss)."""
-        ids, weights = batch.token_ids.to(self.device), batch.weights.to(self.device)
         self._set_rates(optimisers)
-        loss, digit_loss = weighted_loss(model, Batch(ids, weights, batch.num_tokens), digits)
+        loss, digit_loss = objective(model, batch.to(self.device))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimiser in optimisers:

@@ -96,7 +96,7 @@ def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> gr.HTML:
 def _wire_race(controls: Controls, handlers: Handlers, viewer: Any, run_id: Any, card: Any) -> None:
     named = controls.named
 
-    def begin(card: Any, *entries: Any, request: gr.Request) -> Any:
+    def begin(card: Any, request: gr.Request, *entries: Any) -> Any:
         return handlers.begin(card, *entries, session=request.session_hash or "")
 
     start = named["run"].click(

@@ -29,6 +29,8 @@ ARGUMENTS = (
 START_SECONDS = 300.0
 DESKTOP = {"width": 1400, "height": 900}
 PHONE = {"width": 390, "height": 844}
+VIEWER = "(window.ConfuHost ? ConfuHost.viewerForTests : window.viewer)"
+"""In the Gradio page ``window.viewer`` is the element of that id."""
 
 
 def unavailable(reason: str) -> NoReturn:
@@ -72,10 +74,7 @@ class Visit:
 
     def viewer(self, expression: str) -> Any:
         """The value of a JavaScript expression about ``viewer``."""
-        return self.page.evaluate(
-            f"(() => {{ const viewer = window.viewer || ConfuHost.viewerForTests;"
-            f" return {expression}; }})()"
-        )
+        return self.page.evaluate(f"(() => {{ const viewer = {VIEWER}; return {expression}; }})()")
 
     def settle(self) -> None:
         """Waits until what was asked for has been drawn."""
@@ -85,15 +84,14 @@ class Visit:
 
     def act(self, action: str, value: object = None) -> None:
         self.page.evaluate(
-            "([action, value]) => (window.viewer || ConfuHost.viewerForTests).act(action, value)",
+            f"([action, value]) => ({VIEWER}).act(action, value)",
             [action, value],
         )
         self.settle()
 
     def wait_for(self, expression: str, seconds: float = 30.0) -> None:
         self.page.wait_for_function(
-            f"() => {{ const viewer = window.viewer || ConfuHost.viewerForTests;"
-            f" return viewer && ({expression}); }}",
+            f"() => {{ const viewer = {VIEWER}; return viewer && ({expression}); }}",
             timeout=seconds * 1000,
         )
 

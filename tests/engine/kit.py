@@ -6,6 +6,7 @@ needs the same formula in float64: :func:`reference_model` puts PyTorch's own no
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,13 +79,15 @@ def hf_config(variant: str) -> Any:
         "bos_token_id": 1,
         "eos_token_id": 2,
     }
-    return config_class(**{**base, **settings})
+    return config_class(**copy.deepcopy({**base, **settings}))  # transformers writes into it
 
 
 def reference_model(variant: str, dtype: torch.dtype, seed: int) -> Any:
     """transformers' model with weights large enough that every part matters."""
     torch.manual_seed(seed)
     model = VARIANTS[variant][1](hf_config(variant)).to(dtype).eval()
+    # ``to`` rounds the frequencies as well, which loading in that dtype would not.
+    model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
     for name, parameter in model.named_parameters():
         nn.init.normal_(parameter, mean=1.0 if "norm" in name else 0.0, std=0.3)
     for name, module in model.named_modules():
@@ -102,6 +105,11 @@ def make_pair(variant: str, dtype: torch.dtype = torch.float64, seed: int = 0) -
 def random_ids(length: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, VOCAB_SIZE, (length,), generator=generator)
+
+
+def assert_exact(got: Tensor, want: Tensor) -> None:
+    """Equal but for the rounding of float64."""
+    torch.testing.assert_close(got, want, rtol=0.0, atol=1e-10)
 
 
 def _use_dtype_of_input(norm: Any) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-from tests.engine.kit import make_pair, random_ids
+from tests.engine.kit import assert_exact, make_pair, random_ids
 from tests.engine.test_packed_rows import DEPTHS, PREFIX, TREE, path_to, prefilled, tree_mask
-
-EXACT = {"rtol": 0.0, "atol": 1e-10}
 
 
 def assert_same_contents(cache, fresh):
     assert cache.length == fresh.length
     for name in ("k", "v"):
         got, want = (getattr(it, name)[:, :, : fresh.length] for it in (cache, fresh))
-        torch.testing.assert_close(got, want, **EXACT)
+        assert_exact(got, want)
 
 
 @pytest.mark.parametrize("variant", ["llama", "qwen2_bias", "qwen3_qk_norm"])
@@ -32,7 +32,7 @@ def test_keeping_a_path_equals_a_fresh_prefill(variant, leaf):
     assert_same_contents(cache, fresh)
     following = random_ids(2, seed=9)
     got, want = (lean.forward(it, token_ids=following).logits for it in (cache, fresh))
-    torch.testing.assert_close(got, want, **EXACT)
+    assert_exact(got, want)
 
 
 def test_keeping_a_path_beside_attached_side_keys_equals_a_fresh_prefill():
@@ -40,7 +40,7 @@ def test_keeping_a_path_beside_attached_side_keys_equals_a_fresh_prefill():
     side = lean.side_key_values(torch.randn(3, lean.config.hidden_size, dtype=torch.float64))
     cache = prefilled(lean)
     rows = torch.tensor([False, False, False, True, True, True])
-    place = {"token_ids": TREE, "positions": DEPTHS + 11, "mask": tree_mask(11)}
+    place: dict[str, Any] = {"token_ids": TREE, "positions": DEPTHS + 11, "mask": tree_mask(11)}
     lean.forward(cache, **place, side=side, side_rows=rows)
     cache.keep(11, torch.tensor([0, 2]))
     fresh = lean.new_cache(40)

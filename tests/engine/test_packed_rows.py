@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from confu_demo.engine.attention import causal_mask, mask_to_bias, visibility
 from confu_demo.engine.target import LeanModel
-from tests.engine.kit import make_pair, random_ids
+from tests.engine.kit import assert_exact, make_pair, random_ids
 
-EXACT = {"rtol": 0.0, "atol": 1e-10}
 PREFIX = random_ids(11, seed=5)
 TREE = random_ids(6, seed=6)
 PARENTS = (-1, 0, 0, 1, 1, 2)  # node 0 is the root
@@ -55,14 +56,16 @@ def alone(lean: LeanModel, path: list[int]) -> torch.Tensor:
     return lean.forward(lean.new_cache(len(ids)), token_ids=ids).logits[-1]
 
 
-@pytest.mark.parametrize("variant", ["llama", "llama_tied_ungrouped", "qwen2_bias", "qwen3_qk_norm"])
+@pytest.mark.parametrize(
+    "variant", ["llama", "llama_tied_ungrouped", "qwen2_bias", "qwen3_qk_norm"]
+)
 def test_tree_rows_equal_rows_decoded_alone(variant):
     lean = make_pair(variant).lean
     output = lean.forward(
         prefilled(lean), token_ids=TREE, positions=DEPTHS + len(PREFIX), mask=tree_mask(len(PREFIX))
     )
     for node in range(6):
-        torch.testing.assert_close(output.logits[node], alone(lean, path_to(node)), **EXACT)
+        assert_exact(output.logits[node], alone(lean, path_to(node)))
 
 
 def test_a_literal_causal_mask_is_what_no_mask_means():
@@ -74,7 +77,7 @@ def test_a_literal_causal_mask_is_what_no_mask_means():
     ids = random_ids(3)
     explicit = lean.forward(masked, token_ids=ids, mask=causal_mask(3, 11, torch.device("cpu")))
     implicit = lean.forward(free, token_ids=ids)
-    torch.testing.assert_close(implicit.logits, explicit.logits, **EXACT)
+    assert_exact(implicit.logits, explicit.logits)
 
 
 def test_a_single_masked_row_does_not_see_hidden_keys():
@@ -87,7 +90,7 @@ def test_a_single_masked_row_does_not_see_hidden_keys():
     output = lean.forward(cache, token_ids=ids, positions=position, mask=mask)
     short = torch.cat((PREFIX[:5], ids))
     want = lean.forward(lean.new_cache(6), token_ids=short).logits[-1]
-    torch.testing.assert_close(output.logits[0], want, **EXACT)
+    assert_exact(output.logits[0], want)
 
 
 def test_a_row_that_sees_nothing_stays_finite():
@@ -125,7 +128,7 @@ def test_side_keys_are_what_a_soft_prompt_in_front_would_be(variant):
     )
     whole = torch.cat((soft, lean.embed(ids)))
     want = lean.forward(lean.new_cache(9), embeddings=whole).logits[5:]
-    torch.testing.assert_close(output.logits, want, **EXACT)
+    assert_exact(output.logits, want)
     assert cache.length == 4
 
 
@@ -133,12 +136,12 @@ def test_side_keys_are_invisible_to_rows_that_do_not_ask():
     lean = make_pair("llama").lean
     side = lean.side_key_values(torch.randn(3, lean.config.hidden_size, dtype=torch.float64))
     rows = torch.tensor([False, False, True, False, True, False])
-    place = {"token_ids": TREE, "positions": DEPTHS + 11, "mask": tree_mask(11)}
+    place: dict[str, Any] = {"token_ids": TREE, "positions": DEPTHS + 11, "mask": tree_mask(11)}
     without = lean.forward(prefilled(lean), **place).logits
     cache = prefilled(lean)
     with_side = lean.forward(cache, **place, side=side, side_rows=rows).logits
     for node in (0, 1, 3):
-        torch.testing.assert_close(with_side[node], without[node], **EXACT)
+        assert_exact(with_side[node], without[node])
     for node in (2, 4):
         assert (with_side[node] - without[node]).abs().max() > 1e-3
 
@@ -150,14 +153,12 @@ def test_forwards_without_side_keys_do_not_notice_attached_ones():
     seen_once = lean.forward(
         mixed, token_ids=TREE[:2], side=side, side_rows=torch.zeros(2, dtype=torch.bool)
     )
-    torch.testing.assert_close(
-        seen_once.logits, lean.forward(plain, token_ids=TREE[:2]).logits, **EXACT
-    )
+    assert_exact(seen_once.logits, lean.forward(plain, token_ids=TREE[:2]).logits)
     for ids in (TREE[2:3], TREE[3:]):
         want = lean.forward(plain, token_ids=ids).logits
-        torch.testing.assert_close(lean.forward(mixed, token_ids=ids).logits, want, **EXACT)
-    torch.testing.assert_close(mixed.k[:, :, :17], plain.k[:, :, :17], **EXACT)
-    torch.testing.assert_close(mixed.v[:, :, :17], plain.v[:, :, :17], **EXACT)
+        assert_exact(lean.forward(mixed, token_ids=ids).logits, want)
+    assert_exact(mixed.k[:, :, :17], plain.k[:, :, :17])
+    assert_exact(mixed.v[:, :, :17], plain.v[:, :, :17])
 
 
 def test_another_soft_prompt_replaces_the_attached_one():
@@ -173,4 +174,4 @@ def test_another_soft_prompt_replaces_the_attached_one():
     cache.rollback(11)
     again = lean.forward(cache, token_ids=ids, side=second, side_rows=rows)
     want = lean.forward(prefilled(lean), token_ids=ids, side=second, side_rows=rows)
-    torch.testing.assert_close(again.logits, want.logits, **EXACT)
+    assert_exact(again.logits, want.logits)

@@ -11,7 +11,8 @@ from torch import Tensor
 from confu_demo.config import ConfuConfig, TreeConfig
 from confu_demo.decoding.contemplation import ConfuParts, Contemplator
 from confu_demo.decoding.draft_tree import TokenTree
-from confu_demo.decoding.drafting import Drafter, PackedHead
+from confu_demo.decoding.drafting import Drafter
+from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import Anchors
@@ -30,7 +31,11 @@ from tests.training.head_kit import (
 
 TEXT = (1, 3, 2, 4, 0, 3, 7, 5, 6, 11, 2, 19)
 CHAIN = TreeConfig(num_nodes=5, depth=4, top_k=1)
-CLOSE = {"atol": 2e-5, "rtol": 0.0}  # rotary angles are float32 in places
+
+
+def assert_close(ours: Tensor, theirs: Tensor) -> None:
+    """Rotary angles are float32 in places."""
+    torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0.0)
 
 
 def log_probs_along(head: EagleHead, outputs: list[Tensor], batch: HeadBatch, row: int) -> Tensor:
@@ -70,7 +75,7 @@ def test_an_unrolled_row_equals_the_chain_that_the_decoder_drafts(row: int) -> N
     # The other document is longer: padding must not matter.
     batch = batch_of([[*text.tolist(), *drafts], [*TEXT, *TEXT]], [1, 1])
     ours = unrolled_chain(head, batch, row, len(drafts))
-    torch.testing.assert_close(ours, tree.log_probs[1:].double(), **CLOSE)
+    assert_close(ours, tree.log_probs[1:].double())
 
 
 def confu_chain(
@@ -132,7 +137,7 @@ def test_a_row_with_its_future_token_equals_what_the_confu_decoder_drafts(
     index, visible = torch.tensor([[0]]), torch.tensor([[True]])
     column = future_columns(head, con_features, anchors, fused, index, visible)
     ours = unrolled_chain(eagle, batch, row, len(drafts), column)
-    torch.testing.assert_close(ours, tree.log_probs[1:].double(), **CLOSE)
+    assert_close(ours, tree.log_probs[1:].double())
     without = unrolled_chain(eagle, batch, row, len(drafts))
     assert (without - ours).abs().max() > 1e-3
 
@@ -197,8 +202,8 @@ def test_many_rows_of_many_documents_equal_one_row_at_a_time() -> None:
         plain = naive_row(*arguments, None)
         future = naive_row(*arguments, own if visible[document, place] else None)
         for step in range(num_steps):
-            torch.testing.assert_close(outputs[step][document, place], plain[step], **CLOSE)
-            torch.testing.assert_close(with_column[step][document, place], future[step], **CLOSE)
+            assert_close(outputs[step][document, place], plain[step])
+            assert_close(with_column[step][document, place], future[step])
 
 
 @torch.no_grad()

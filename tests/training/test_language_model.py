@@ -14,7 +14,7 @@ from confu_demo.training.batching import CURRICULUM, BatchSource, Phase
 from confu_demo.training.corpus import Corpus, DocumentEncoder, load_shard, make_shard, save_shard
 from confu_demo.training.generation import generate_batch
 from confu_demo.training.language_model import LanguageModel, causal_mask
-from confu_demo.training.lm import LmSettings, LmTrainer, weighted_loss
+from confu_demo.training.lm import LmSettings, LmTrainer, Objective
 from confu_demo.training.lm_setup import grow_layers
 from confu_demo.training.model_files import load_language_model, save_language_model
 from confu_demo.training.muon import orthogonalise
@@ -139,6 +139,22 @@ def test_digits_weigh_three_in_a_solution_and_the_verdict_fifteen_in_a_judgement
     assert same.weights[:-1].sum() > 0
 
 
+def test_a_pair_in_the_same_words_has_a_verdict_at_every_token(tokenizer):
+    encoder = DocumentEncoder(tokenizer)
+    changed, equal, other = encoder.judgements(
+        [("12 + 5 = 17", "12 + 8 = 17", False), ("9", "9", True), ("1 + 2 = 3", "3", False)]
+    )
+    assert changed.verdicts is not None
+    pieces = tokenizer.convert_ids_to_tokens(changed.token_ids.tolist())
+    shown = [(p, v) for p, v in zip(pieces, changed.verdicts.tolist(), strict=True) if v >= 0]
+    assert shown == [
+        ("Ġ1", 0), ("2", 0), ("Ġ+", 0), ("Ġ8", 1), ("Ġ=", 1), ("Ġ1", 1), ("7", 1)
+    ]  # fmt: skip
+    assert equal.verdicts is not None
+    assert equal.verdicts.max() == 0
+    assert other.verdicts is None
+
+
 def test_the_curriculum_starts_short_and_ends_with_full_problems(tokenizer):
     source = BatchSource(Corpus(DocumentEncoder(tokenizer)), 2, 1000, 10_000)
     source.next(0)
@@ -158,12 +174,12 @@ def test_one_batch_can_be_learned_by_heart(tokenizer):
         Corpus(encoder), 2, 400, 1000, curriculum=(Phase(1.01, {"short": 1.0}),), pool_documents=4
     )
     batch = source.next(0)
-    digits = torch.from_numpy(encoder.token_weights == 3.0)
+    objective = Objective.of(encoder, torch.device("cpu"))
     model = tiny_model(tokenizer)
     optimiser = torch.optim.AdamW(model.parameters(), 0.01)
     losses = []
     for _ in range(40):
-        loss, _ = weighted_loss(model, batch, digits)
+        loss, _ = objective(model, batch)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
