@@ -47,6 +47,7 @@ def language_model_card(
     figures: dict[str, dict[str, Any]],
     history: list[dict[str, Any]],
     second: dict[str, Any] | None = None,
+    note: str = "",
     device: str = "cpu",
 ) -> str:
     config = model.config
@@ -86,4 +87,5 @@ confidence 0.9 or more: {judge["coverage"]:.1%} of the pairs, of these
 
 {provenance_lines(f"python -m confu_demo train {name}", device)}
 * settings: {settings_text}
+{f"* {note}" if note else ""}
 """

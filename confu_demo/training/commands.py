@@ -19,8 +19,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from confu_demo.data.vocabulary import make_tokenizer
 from confu_demo.training.cards import language_model_card
+from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.corpus import STREAMS, DocumentEncoder, make_shard, save_shard
+from confu_demo.training.eagle3 import EagleSettings, train_eagle3
 from confu_demo.training.evaluation import score_judge, score_problems, synthetic_pairs
+from confu_demo.training.head_job import HeadJob
+from confu_demo.training.head_trainer import HeadSettings
 from confu_demo.training.judge import (
     PairMaker,
     SecondRound,
@@ -32,18 +36,21 @@ from confu_demo.training.judge import (
 from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.lm import LmSettings, LmTrainer
 from confu_demo.training.model_files import load_language_model, save_language_model
+from confu_demo.training.own_outputs import OwnOutputSettings
 
 TARGET = LmSettings(
     hidden_size=192,
     num_heads=6,
     intermediate_size=512,
     num_layers=4,
-    total_tokens=14_000_000,
-    grow_at=((0.5, 6), (0.7, 8)),
+    total_tokens=9_200_000,
+    decay_share=0.22,
+    eval_every_tokens=1_000_000,
 )
 DRAFT = LmSettings(
     hidden_size=128, num_heads=4, intermediate_size=384, num_layers=3, total_tokens=8_000_000
 )
+HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000}
 JUDGE_TOKENS = {"target": 1_500_000, "draft": 1_500_000}
 TARGET_BASE = replace(
     TARGET,
@@ -51,45 +58,53 @@ TARGET_BASE = replace(
     num_heads=12,
     intermediate_size=1024,
     num_layers=12,
-    grow_at=(),
     total_tokens=300_000_000,
     batch_tokens=32_000,
     eval_every_tokens=10_000_000,
 )
 
 
+PARTS = {
+    "corpus": "make the tokenizer and write the training documents to disk",
+    "target": "train the target model",
+    "draft": "train the draft model",
+    "judge": "train the models further on on-policy judge pairs",
+    "eagle3": "train the EAGLE-3 head on the target's own outputs",
+    "confu": "train the ConFu head, starting from the EAGLE-3 head",
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the six parts as subcommands of ``train``."""
     parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
-    for name, text in (
-        ("corpus", "make the tokenizer and write the training documents to disk"),
-        ("target", "train the target model"),
-        ("draft", "train the draft model"),
-        ("judge", "train both models further on on-policy judge pairs"),
-        ("eagle3", "train the EAGLE-3 head on the target's own outputs"),
-        ("confu", "train the ConFu head, starting from the EAGLE-3 head"),
-    ):
-        part = parts.add_parser(name, help=text, description=text)
-        part.add_argument("--work", type=Path, default=Path("checkpoints"), metavar="DIR",
-                          help="checkpoints and logs (default: checkpoints)")  # fmt: skip
-        part.add_argument("--out", type=Path, default=Path("assets/models/bundled"), metavar="DIR",
-                          help="finished models (default: assets/models/bundled)")  # fmt: skip
-        part.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
-        part.add_argument("--threads", type=int, default=None, help="CPU threads (default: all)")
-        part.add_argument("--tokens", type=float, default=None, metavar="N",
-                          help="train on N tokens instead of the default")  # fmt: skip
+    for name, text in PARTS.items():
+        add = parts.add_parser(name, help=text, description=text).add_argument
+        add("--work", type=Path, default=Path("checkpoints"), metavar="DIR",
+            help="checkpoints and logs (default: checkpoints)")  # fmt: skip
+        add("--out", type=Path, default=Path("assets/models/bundled"), metavar="DIR",
+            help="finished models (default: assets/models/bundled)")  # fmt: skip
+        add("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+        add("--threads", type=int, default=None, help="CPU threads (default: all)")
         if name == "corpus":
-            part.add_argument(
-                "--shards", type=int, default=8, help="shards a stream (2,048 documents)"
-            )
+            add("--shards", type=int, default=8, help="shards a stream (2,048 documents)")
+        else:
+            add("--tokens", type=float, default=None, metavar="N",
+                help="train on N tokens instead of the default")  # fmt: skip
+        if name in ("target", "draft"):
+            add("--note", default="", help="a sentence for the model card")
         if name == "target":
-            part.add_argument("--size", choices=("small", "base"), default="small",
-                              help="base: 12 layers x 384 for a GPU (default: small)")  # fmt: skip
+            add("--size", choices=("small", "base"), default="small",
+                help="base: 12 layers x 384 for a GPU (default: small)")  # fmt: skip
         if name == "judge":
-            part.add_argument("--pairs", type=int, default=6000, help="on-policy problems")
+            add("--pairs", type=int, default=6000, help="on-policy problems (default: 6000)")
+            add("--only", choices=("target", "draft"), default=None,
+                help="train one of the two: heads fit only the target they saw")  # fmt: skip
         if name in ("eagle3", "confu"):
-            part.add_argument("--documents", type=int, default=3000,
-                              help="own outputs of the target to train on")  # fmt: skip
+            add("--documents", type=int, default=3000,
+                help="own outputs of the target to train on (default: 3000)")  # fmt: skip
+        if name == "confu":
+            add("--continue-eagle3", action="store_true",
+                help="the control instead: EAGLE-3 for the same extra tokens")  # fmt: skip
 
 
 def say(line: str) -> None:
@@ -101,8 +116,9 @@ def run(args: argparse.Namespace) -> int:
         if args.threads < 1:
             raise ValueError(f"threads must be 1 or more, not {args.threads}")
         torch.set_num_threads(args.threads)
-    if args.tokens is not None and args.tokens < 1:
-        raise ValueError(f"tokens must be 1 or more, not {args.tokens:g}")
+    tokens = getattr(args, "tokens", None)
+    if tokens is not None and not 1 <= tokens <= 1e15:
+        raise ValueError(f"tokens must be 1 to 1e15, not {tokens:g}")
     COMMANDS[args.part](args)
     return 0
 
@@ -138,7 +154,8 @@ def _train(args: argparse.Namespace, name: str, settings: LmSettings) -> None:
         torch.device(args.device), say,
     )  # fmt: skip
     model = trainer.run().cpu()
-    finish(Finished(name, model, asdict(settings), trainer.history), trainer.tokenizer, args.out)
+    done = Finished(name, model, asdict(settings), trainer.history, note=args.note)
+    finish(done, trainer.tokenizer, args.out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +168,7 @@ class Finished:
     history: list[dict[str, Any]]
     first_round: dict[str, Any] | None = None
     second: dict[str, Any] | None = None
+    note: str = ""
 
 
 def finish(done: Finished, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
@@ -160,12 +178,15 @@ def finish(done: Finished, tokenizer: PreTrainedTokenizerFast, out: Path) -> Non
     hard = score_problems(model, tokenizer, "hard", 100)
     verdicts = score_judge(model, tokenizer, synthetic_pairs(1000, "heldout"))
     figures = {"heldout": asdict(problems), "hard": asdict(hard), "judge": asdict(verdicts)}
-    card = language_model_card(done.name, model, done.settings, figures, done.history, done.second)
+    card = language_model_card(
+        done.name, model, done.settings, figures, done.history, done.second, done.note
+    )
     save_language_model(model, tokenizer, folder, card)
     record: dict[str, Any] = {
         "settings": done.settings,
         "figures": figures,
         "history": done.history,
+        "note": done.note,
     }
     if done.second is not None:
         record |= {"second_round": done.second, "first_round": done.first_round}
@@ -195,6 +216,8 @@ def judge(args: argparse.Namespace) -> None:
     )
     rounds = SecondRound(tokenizer, pairs, args.work, torch.device(args.device), say)
     for name, model in models.items():
+        if args.only not in (None, name):
+            continue
         before = json.loads((args.out / name / "training.json").read_text(encoding="utf-8"))
         first = before.get("first_round", before)
         say(f"{name} before: {score_judge(model, tokenizer, checks)}")
@@ -209,8 +232,49 @@ def judge(args: argparse.Namespace) -> None:
             for row in trainer.history
         ]
         extra = {"on_policy": asdict(score), "pairs": len(pairs), "tokens": tokens}
-        out = Finished(name, trainer.model, first["settings"], history, first, extra)
+        note = first.get("note", "")
+        out = Finished(name, trainer.model, first["settings"], history, first, extra, note)
         finish(out, tokenizer, args.out)
+
+
+def _head_job(args: argparse.Namespace, name: str) -> HeadJob:
+    return HeadJob(
+        target=args.out / "target",
+        outputs=args.work / "own-outputs",
+        work=args.work / name,
+        out=args.out / name,
+        device=args.device,
+        own_outputs=OwnOutputSettings(num_documents=args.documents),
+        command=f"python -m confu_demo train {name} --documents {args.documents} "
+        f"--tokens {_head_tokens(args, name):g}",
+    )
+
+
+def _head_tokens(args: argparse.Namespace, name: str) -> int:
+    return int(args.tokens or HEAD_TOKENS[name])
+
+
+def eagle3(args: argparse.Namespace) -> None:
+    training = HeadSettings(total_tokens=_head_tokens(args, "eagle3"))
+    train_eagle3(_head_job(args, "eagle3"), EagleSettings(training=training), say)
+
+
+def confu(args: argparse.Namespace) -> None:
+    """``--continue-eagle3`` trains the control: the EAGLE-3 head for the same extra tokens."""
+    name = "eagle3-continued" if args.continue_eagle3 else "confu"
+    training = HeadSettings(total_tokens=_head_tokens(args, "confu"))
+    job = replace(_head_job(args, "confu"), work=args.work / name, out=args.out / name)
+    if args.continue_eagle3:
+        job = replace(
+            job, out=args.work / f"{name}-head", command=f"{job.command} --continue-eagle3"
+        )
+    train_confu(
+        job,
+        args.out / "eagle3",
+        ConfuSettings(training=training),
+        say,
+        control=args.continue_eagle3,
+    )
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
@@ -218,4 +282,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "target": target,
     "draft": draft,
     "judge": judge,
+    "eagle3": eagle3,
+    "confu": confu,
 }
