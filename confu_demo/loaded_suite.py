@@ -121,14 +121,11 @@ class LoadedSuite:
         return bool(self.target.tokenizer.bos_token == BOS)
 
     def request(self, text: str, *, is_problem: bool = True) -> DecodeRequest:
-        """The prompt as the target reads it. Raises ``ValueError`` for an empty one.
+        """The prompt as the target reads it. Raises as :func:`check_text`.
 
         Special tokens that are written out in the text stay text.
         """
-        if not text.strip():
-            raise ValueError("the prompt is empty: write a question or a text to continue")
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise ValueError("the prompt is not valid Unicode text")
+        check_text(text)
         tokenizer = self.target.tokenizer
         if not self.asks_questions:
             token_ids = tokenizer(text, split_special_tokens=True)["input_ids"]
@@ -196,3 +193,11 @@ class LoadedSuite:
     def _head(self, part: Part) -> tuple[EagleHead | ConfuHead, ModelInfo]:
         target = TargetInfo.of(self.model.config, self.target.info.sha256)
         return load_bound_head(self.suite, part, target)
+
+
+def check_text(text: str) -> None:
+    """Raises ``ValueError`` for a prompt that no model could read."""
+    if not text.strip():
+        raise ValueError("the prompt is empty: write a question or a text to continue")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("the prompt is not valid Unicode text")

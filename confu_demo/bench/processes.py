@@ -1,4 +1,4 @@
-"""One benchmark over several devices or hosts, started by ``accelerate launch``.
+"""One benchmark over several devices or hosts, started by ``accelerate launch`` or ``torchrun``.
 
 Each process measures its share of the problems on its own device; the first one gathers the
 results and reports. Started without a launcher there is one process and nothing is imported.
@@ -10,21 +10,27 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from confu_demo.engine.loading import pick_device
+
 Item = TypeVar("Item")
 
 
 class Processes:
-    """``index`` of ``count`` processes; ``device`` is what "auto" means for this one."""
+    """``index`` of ``count`` processes; ``device`` is what "auto" or "cuda" means for this one.
+
+    Raises ``ValueError`` for a device that is not here.
+    """
 
     def __init__(self, device: str) -> None:
-        self.count = int(os.environ.get("WORLD_SIZE", "1"))
+        self.index, self.count, self.device = 0, 1, device
         self._state: Any = None
-        self.index, self.device = 0, device
-        if self.count > 1:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from accelerate import PartialState  # connects the processes
 
-            self._state = PartialState(cpu=device == "cpu")
-            self.index = self._state.process_index
+            # Told so, accelerate connects processes on the CPU too; else each would be alone.
+            on_cpu = pick_device(device).type == "cpu"
+            self._state = PartialState(cpu=on_cpu)
+            self.index, self.count = self._state.process_index, self._state.num_processes
             self.device = str(self._state.device) if device in ("auto", "cuda") else device
 
     @property

@@ -22,7 +22,7 @@ from confu_demo.config import DecodeConfig
 from confu_demo.data.splits import parse_problem_name
 from confu_demo.decoding.base import DecodeRequest
 from confu_demo.decoding.registry import check_methods
-from confu_demo.loaded_suite import LoadedSuite
+from confu_demo.loaded_suite import LoadedSuite, check_text
 from confu_demo.metrics import RunMetrics, summary
 from confu_demo.provenance import collect
 from confu_demo.race import race
@@ -90,10 +90,12 @@ def _plan(args: argparse.Namespace) -> _Plan:
     methods = default_methods(suite) if args.methods is None else args.methods
     check_methods(methods)
     problem = None if args.problem is None else parse_problem_name(args.problem)
+    text: str = args.prompt if problem is None else problem.text
+    check_text(text)
     loaded = LoadedSuite(suite, device=args.device, dtype=args.dtype, threads=args.threads)
     for method in methods:
         loaded.decoder(method)
-    request = loaded.request(args.prompt if problem is None else problem.text)
+    request = loaded.request(text)
     return _Plan(
         suite=loaded,
         methods=methods,

@@ -148,6 +148,8 @@ class LeanModel:
             torch.set_num_threads(self.threads)  # of this Python thread; see the probe
         hidden = self._input(token_ids, embeddings)
         num_rows, past = hidden.shape[0], cache.length
+        if num_rows == 0:
+            raise ValueError("a forward needs at least one row")
         cache.require_room(num_rows)
         if side is not None:
             cache.attach(side)

@@ -149,7 +149,8 @@ class LmTrainer:
             if time.monotonic() - saved > self.settings.save_every_s:
                 saved = time.monotonic()
                 self._save(model, optimisers, source)
-        self._evaluate(model)
+        if not self.history or self.history[-1]["tokens"] != self.tokens:
+            self._evaluate(model)
         self._save(model, optimisers, source)
         self.model = model
         return model

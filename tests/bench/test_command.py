@@ -86,9 +86,10 @@ def test_without_a_launcher_there_is_one_process(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 def test_two_processes_of_accelerate_measure_each_problem_once(tmp_path: Path):
     path = tmp_path / "bench.json"
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2",
-              "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
-              "--module", "confu_demo"]  # fmt: skip
+    # With --cpu accelerate starts one process and leaves the others to mpirun.
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu",
+              "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
+              "--dynamo_backend", "no", "--module", "confu_demo"]  # fmt: skip
     done = subprocess.run(
         [*launch, *arguments(path)], cwd=ROOT, env=dict(os.environ), capture_output=True,
         text=True, timeout=300,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -96,6 +97,6 @@ def test_a_large_shape_is_measured_in_part():
     ],
 )
 def test_thread_candidates_are_powers_of_two_up_to_the_cores(monkeypatch, cores, limit, want):
-    monkeypatch.setattr(probe.os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", limit)
     assert candidate_threads() == want

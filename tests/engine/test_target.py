@@ -179,6 +179,8 @@ def test_contradictory_inputs_are_refused():
         lean.forward(cache)
     with pytest.raises(ValueError, match="token_ids or embeddings"):
         lean.forward(cache, token_ids=ids, embeddings=lean.embed(ids))
+    with pytest.raises(ValueError, match="at least one row"):
+        lean.forward(cache, token_ids=ids[:0])
     with pytest.raises(ValueError, match=r"mask is \[2, 3\], should be \[2, 2\]"):
         lean.forward(cache, token_ids=ids, mask=torch.ones(2, 3, dtype=torch.bool))
     side = lean.side_key_values(lean.embed(ids))
