@@ -59,7 +59,7 @@
     const thinkers = lanes.filter((lane) => lane.log.cycles.some((cycle) => cycle.proposed.contemplation));
     const thinker = pick(thinkers, selected, ["confu"]);
     return {
-      race: race.id, t: playback.t, lanes, selected, selection, playback, timeline,
+      race: race.id, layout: viewer.layout, t: playback.t, lanes, selected, selection, playback, timeline,
       longest: timeline.longest, treeLanes,
       tree: treeLane ? { lane: treeLane, cycle: cycleOf(treeLane, selection) } : null,
       thinker: thinker ? { lane: thinker, cycle: cycleOf(thinker, selection) } : null,

@@ -104,6 +104,7 @@
     constructor(context) {
       const { words } = context;
       this.context = context;
+      this.costly = true;
       this.key = "";
       this.body = el("div", { class: "cf-inspector-body" });
       this.clear = el("button", { type: "button", class: "cf-link", text: words.say("inspect.clear"), on: { click: () => context.select({ clear: true }) } });

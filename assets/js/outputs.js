@@ -15,7 +15,8 @@
       this.badges = el("span", { class: "cf-badges" });
       this.gain = el("span", { class: "cf-gain-words" });
       this.tail = el("span", { class: "cf-tail" });
-      this.text = el("div", { class: "cf-text", tabindex: "0", role: "group", "aria-label": words.method(log.name) }, [this.tail]);
+      this.flow = el("div", { class: "cf-flow-box" }, [this.tail]);
+      this.text = el("div", { class: "cf-text", tabindex: "0", role: "group", "aria-label": words.method(log.name) }, [this.flow]);
       this.text.addEventListener("click", (event) => {
         const chip = event.target.closest("[data-place]");
         if (chip) select({ lane: log.name, token: Number(chip.dataset.place) });
@@ -31,11 +32,9 @@
     }
 
     draw(lane, frame) {
-      const before = this.shown.length;
       this.showTokens(lane.numbers.tokens);
-      const changed = this.showPending(lane) || before !== this.shown.length;
+      this.showPending(lane);
       this.light(frame.selection);
-      if (changed && frame.selection.token === null) this.text.scrollTop = this.text.scrollHeight;
       setClass(this.node, "cf-selected", frame.selection.lane === this.log.name);
       this.showBadges(lane);
       setText(this.gain, Confu.summary.gainInWords(lane, this.view.context.words));
@@ -52,19 +51,18 @@
         this.shown.push(node);
         batch.append(node);
       }
-      this.text.insertBefore(batch, this.tail);
+      this.flow.insertBefore(batch, this.tail);
       this.litKey = "";
     }
 
     showPending(lane) {
       const key = lane.pending.map((item) => `${item.state}:${item.text}`).join("|");
-      if (key === this.pendingKey) return false;
+      if (key === this.pendingKey) return;
       this.pendingKey = key;
       const { words } = this.view.context;
       this.tail.replaceChildren(
         ...lane.pending.map((item) => chips.chip(item.text, item.state, words.say(`origin.${item.state}`)))
       );
-      return true;
     }
 
     /** Lights the selected token, or the tokens that the selected expert served. */

@@ -16,12 +16,19 @@
       this.key = "";
     }
 
-    draw(log, count, total, pendingCount) {
-      const width = this.node.clientWidth;
-      const height = this.node.clientHeight;
+    /** The size in pixels; read only when the layout changed, because reading it costs a layout. */
+    measure(layout) {
+      if (layout === this.layout) return;
+      this.layout = layout;
+      this.width = this.node.clientWidth;
+      this.height = this.node.clientHeight;
+    }
+
+    draw(log, count, total, pendingCount, layout) {
+      this.measure(layout);
+      const { width, height } = this;
       const ratio = window.devicePixelRatio || 1;
-      const theme = Confu.theme.version;
-      const key = [count, total, pendingCount, width, ratio, theme].join();
+      const key = [count, total, pendingCount, width, ratio, Confu.theme.version].join();
       if (key === this.key || !width) return;
       this.key = key;
       this.node.width = Math.round(width * ratio);
@@ -115,7 +122,7 @@
       const { numbers } = lane;
       setClass(row.node, "cf-selected", frame.selection.lane === lane.log.name);
       row.node.setAttribute("aria-pressed", String(frame.selection.lane === lane.log.name));
-      row.strip.draw(lane.log, numbers.tokens, Math.max(frame.longest, 24), lane.pendingCount);
+      row.strip.draw(lane.log, numbers.tokens, Math.max(frame.longest, 24), lane.pendingCount, frame.layout);
       setText(row.state, Confu.summary.laneState(lane, words));
       const gain = numbers.tokens ? lane.speedup : NaN; // nothing committed yet: nothing to say yet
       setText(row.rate, fixed(numbers.tokens ? numbers.tokensPerSecond : NaN, 0));

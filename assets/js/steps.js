@@ -77,6 +77,7 @@
     constructor(context) {
       const { words } = context;
       this.context = context;
+      this.costly = true;
       this.cards = new Map(); // attempt -> {node, key}
       this.key = "";
       this.caption = el("span", { class: "cf-where" });

@@ -85,7 +85,9 @@
     drawTicks(frame, byEvent, max) {
       const lane = frame.selected;
       const marks = lane ? lane.log.marks : [];
-      const width = this.ticks.clientWidth;
+      if (frame.layout !== this.layout) this.width = this.ticks.clientWidth;
+      this.layout = frame.layout;
+      const { width } = this;
       const key = [lane ? lane.log.name : "", marks.length, byEvent, max, width, Confu.theme.version, frame.race].join();
       if (key === this.ticksKey || !width) return;
       this.ticksKey = key;

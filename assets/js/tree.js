@@ -66,6 +66,7 @@
     constructor(context) {
       const { words } = context;
       this.context = context;
+      this.costly = true;
       this.key = "";
       this.tabs = el("div", { class: "cf-tabs", role: "group", "aria-label": words.say("tree.lanes") });
       this.label = el("span", { class: "cf-where" });
@@ -91,9 +92,11 @@
       this.node.hidden = !frame.treeLanes.length;
       if (this.node.hidden) return;
       this.drawTabs(frame);
+      if (frame.layout !== this.layout) this.room = this.canvas.clientWidth;
+      this.layout = frame.layout;
       const { lane, cycle } = frame.tree;
       const verified = Boolean(cycle) && cycle.verifiedAt < lane.n;
-      const key = [lane.log.name, cycle ? cycle.cycle : "-", verified, frame.selection.node, this.canvas.clientWidth, frame.race].join();
+      const key = [lane.log.name, cycle ? cycle.cycle : "-", verified, frame.selection.node, this.room, frame.race].join();
       if (key === this.key) return;
       this.key = key;
       this.drawTree(frame, lane, cycle, verified);
@@ -153,7 +156,7 @@
         edges.append(edge(plan.own.parentNode, plan.own, null, "own"));
         boxes.append(ownBox(plan.own, answer.token_origin));
       }
-      const scale = fitting(plan.width, this.canvas.clientWidth);
+      const scale = fitting(plan.width, this.room);
       return svg("svg", { width: plan.width * scale, height: plan.height * scale, viewBox: `0 0 ${plan.width} ${plan.height}` }, [edges, boxes]);
     }
 

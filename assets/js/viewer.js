@@ -16,6 +16,7 @@
     provenance: Confu.ProvenanceView,
     transport: Confu.TransportView,
   };
+  const SLOW_PANELS_MS = 120; // nobody can read a new tree more often than that
   let races = 0;
 
   class Viewer {
@@ -29,6 +30,8 @@
       this.selection = { lane: null, ...NOTHING };
       this.playback = null;
       this.announced = "";
+      this.layout = 0; // grows whenever sizes may have changed
+      this.drawnSlowly = 0; // when the costly panels were drawn last
       this.lastFrame = 0;
       this.reset({ source: "none", lanes: [] });
       this.build();
@@ -36,7 +39,10 @@
         Confu.listenToKeys(this),
         Confu.theme.watch(this.root, () => this.refresh()),
       ];
-      this.resizer = new ResizeObserver(() => this.refresh());
+      this.resizer = new ResizeObserver(() => {
+        this.layout += 1;
+        this.refresh();
+      });
       this.resizer.observe(this.root);
     }
 
@@ -64,6 +70,7 @@
       this.announcer = el("p", { class: "cf-sr", role: "status" });
       this.root.setAttribute("lang", this.words.lang);
       this.root.replaceChildren(...this.views.map((view) => view.node), this.announcer);
+      this.layout += 1;
       this.refresh();
     }
 
@@ -182,11 +189,16 @@
       });
     }
 
+    /** All panels; while playing, the costly ones only a few times a second. */
     draw() {
       this.cursor.moveTo(this.playback.position);
       const frame = Confu.makeFrame(this);
-      for (const view of this.views) view.draw(frame);
-      if (!this.playback.playing && !this.playback.follow) this.announce(frame);
+      const moving = this.playback.playing || this.playback.follow;
+      const now = performance.now();
+      const all = !moving || now - this.drawnSlowly >= SLOW_PANELS_MS;
+      if (all) this.drawnSlowly = now;
+      for (const view of this.views) if (all || !view.costly) view.draw(frame);
+      if (!moving) this.announce(frame);
     }
 
     /** The screen reader's summary: only when nothing moves. */

@@ -19,19 +19,20 @@ _SIGNS: dict[Operation, str] = {"add": "+", "subtract": "-", "multiply": "*", "d
 def random_step(rng: random.Random) -> Step:
     """A right step with operands as they occur in the problems."""
     draw = rng.random()
+    operation: Operation
     if draw < 0.5:
         left, right, operation = rng.randint(2, 300), rng.randint(2, 90), "add"
     elif draw < 0.85:
-        left = rng.randint(4, 300)
-        right, operation = rng.randint(2, min(90, left - 1)), "subtract"
+        left, operation = rng.randint(4, 300), "subtract"
+        right = rng.randint(2, min(90, left - 1))
     elif draw < 0.97:
         left, right, operation = rng.randint(2, 9), rng.randint(2, 12), "multiply"
     else:
-        right, value = rng.randint(2, 9), rng.randint(2, 12)
-        left, operation = right * value, "divide"
-    value = compute(operation, left, right)  # type: ignore[arg-type]
+        right, operation = rng.randint(2, 9), "divide"
+        left = right * rng.randint(2, 12)
+    value = compute(operation, left, right)
     assert value is not None
-    return Step(Quantity("running"), operation, (left, right), value)  # type: ignore[arg-type]
+    return Step(Quantity("running"), operation, (left, right), value)
 
 
 def equation(step: Step, commuted: bool = False) -> str:

@@ -11,7 +11,7 @@ from confu_demo.ui.wording import dictionary
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 VIEWER_SCRIPTS = (
     "words", "dom", "theme", "chips", "lane_log", "timeline", "playback", "numbers", "summary",
-    "race", "outputs", "tree_layout", "tree", "experts", "word_diff", "steps", "explain",
+    "race", "outputs", "tree_layout", "tree", "heat", "experts", "word_diff", "steps", "explain",
     "inspector", "heading", "provenance", "transport", "inbox", "keyboard", "frame", "viewer",
 )  # fmt: skip
 """In the order in which they need each other."""

@@ -23,7 +23,7 @@ STUB = """fetchMissing: async (run, from) => {
 def batches(run: str = "a", size: int = 20) -> list[dict[str, Any]]:
     """A race as the scheduler sends it: the lane furthest behind goes first."""
     lanes = lanes_as_json()
-    pairs = [[name, event] for name, events in lanes.items() for event in events]
+    pairs: list[list[Any]] = [[name, event] for name, events in lanes.items() for event in events]
     pairs.sort(key=lambda pair: pair[1]["t_ms"])  # stable: a lane's own order stays
     meta = {"prompt": PROBLEM.text, "expected": "34", "lanes": list(lanes)}
     made: list[dict[str, Any]] = [{"run": run, "seq": 0, "meta": meta, "events": [], "done": False}]

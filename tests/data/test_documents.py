@@ -28,7 +28,7 @@ def tokenizer(tmp_path_factory):
 
 def test_labels_of_judge_pairs_agree_with_the_machine_readable_meaning():
     rng = random.Random(2)
-    kinds = Counter()
+    kinds: Counter[str] = Counter()
     for _ in range(1500):
         pair = judge_pair(make_problem(rng, min_steps=2, max_steps=8), rng)
         kinds[pair.kind] += 1

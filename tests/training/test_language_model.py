@@ -33,7 +33,7 @@ TINY = LmSettings(
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    return make_tokenizer(tmp_path_factory.mktemp("tokenizer"), num_problems=200)
+    return make_tokenizer(tmp_path_factory.mktemp("tokenizer"), num_problems=2000)
 
 
 def tiny_model(tokenizer=None, **changes) -> LanguageModel:
