@@ -126,9 +126,11 @@ def test_shards_survive_the_disk_and_are_a_function_of_their_name(tokenizer, tmp
 
 def test_digits_weigh_three_in_a_solution_and_the_verdict_fifteen_in_a_judgement(tokenizer):
     encoder = DocumentEncoder(tokenizer)
-    (solution,) = encoder.solutions([("Question: 12 pens.\n\n", "Ann's pens must be 12 + 5 = 17.")])
+    (solution,) = encoder.solutions(
+        [("Question: 12 pens.\n\n", "So Ann's pens must be 12 + 5 = 17.")]
+    )
     pieces = tokenizer.convert_ids_to_tokens(solution.token_ids.tolist())
-    start = pieces.index("Ann")
+    start = pieces.index("So")
     assert set(solution.weights[:start].tolist()) == {pytest.approx(0.1)}
     for piece, weight in zip(pieces[start:], solution.weights[start:].tolist(), strict=True):
         word = piece.lstrip("Ġ")
