@@ -52,7 +52,7 @@ def _run(name: str, given: Sequence[str]) -> int:
 
 
 def _parser(chosen: str, command: Any) -> OneLineParser:
-    parser = OneLineParser(prog="python -m confu_demo", description=__doc__.splitlines()[0])
+    parser = OneLineParser(prog="python -m confu_demo", description="A race of decoding methods.")
     parser.add_argument("--version", action="version", version=f"confu_demo {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():

@@ -53,7 +53,7 @@
 
   function otherText(attempt, kept, words) {
     const resolved = attempt.resolved;
-    if (!resolved || resolved.other_text === null) return null;
+    if (!resolved || resolved.other_text === null || resolved.other_text === resolved.text) return null;
     const other = resolved.kept === "target" ? "draft" : "target";
     const parts = Confu.wordDiff(resolved.other_text, resolved.text);
     return el("details", { class: `cf-other cf-other-${other}` }, [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -35,6 +36,17 @@ def synchronise(device: torch.device) -> Callable[[], None]:
     if device.type == "mps":
         return torch.mps.synchronize
     return _nothing
+
+
+@contextmanager
+def cpu_threads(count: int) -> Iterator[None]:
+    """Computes with ``count`` threads inside the block, and as before after it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def default_dtype(device: torch.device) -> torch.dtype:

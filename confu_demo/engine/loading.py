@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from confu_demo.engine.device import default_dtype, pick_device, synchronise
+from confu_demo.engine.device import cpu_threads, default_dtype, pick_device, synchronise
 from confu_demo.engine.errors import CorruptModel, MissingModel, UnsupportedModel
 from confu_demo.engine.model_config import ModelConfig
 from confu_demo.engine.probe import ProbeResult, probe_settings
@@ -60,7 +60,8 @@ def load_model(
     config = read_config(folder)
     target = pick_device(str(device))
     choice = _settings(config, target, dtype, threads)
-    model = LeanModel(config, read_weights(folder), target, choice.dtype)
+    with cpu_threads(choice.threads):
+        model = LeanModel(config, read_weights(folder), target, choice.dtype)
     model.threads = choice.threads if target.type == "cpu" else None
     model.probe = choice
     return model

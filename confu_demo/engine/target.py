@@ -164,7 +164,7 @@ class LeanModel:
     def _input(self, token_ids: Tensor | None, embeddings: Tensor | None) -> Tensor:
         """A fresh [S, D]: the layers add to it in place."""
         if token_ids is not None:
-            return F.embedding(token_ids, self._embedding)
+            return F.embedding(token_ids.to(self.device), self._embedding)
         assert embeddings is not None
         return embeddings.to(device=self.device, dtype=self.dtype, copy=True)
 

@@ -92,7 +92,7 @@ def test_two_processes_of_accelerate_measure_each_problem_once(tmp_path: Path):
               "--dynamo_backend", "no", "--module", "confu_demo"]  # fmt: skip
     done = subprocess.run(
         [*launch, *arguments(path)], cwd=ROOT, env=dict(os.environ), capture_output=True,
-        text=True, timeout=300,
+        text=True, timeout=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\nautoregressive ") == 1

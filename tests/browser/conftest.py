@@ -27,6 +27,8 @@ ARGUMENTS = (
     "--disable-sync", "--no-first-run", "--disable-gpu",
 )  # fmt: skip
 START_SECONDS = 300.0
+PATIENCE = 120.0
+"""Seconds to wait for what normally takes one: the machine may be busy with other work."""
 DESKTOP = {"width": 1400, "height": 900}
 PHONE = {"width": 390, "height": 844}
 VIEWER = "(window.ConfuHost ? ConfuHost.viewerForTests : window.viewer)"
@@ -89,7 +91,7 @@ class Visit:
         )
         self.settle()
 
-    def wait_for(self, expression: str, seconds: float = 30.0) -> None:
+    def wait_for(self, expression: str, seconds: float = PATIENCE) -> None:
         self.page.wait_for_function(
             f"() => {{ const viewer = {VIEWER}; return viewer && ({expression}); }}",
             timeout=seconds * 1000,
@@ -107,7 +109,7 @@ def visit(chromium: Browser) -> Iterator[NewVisit]:
 
     def open_page(url: str | None = None, **context: Any) -> Visit:
         page = chromium.new_context(viewport=context.pop("viewport", DESKTOP), **context).new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE * 1000)
         found = Visit(page)
         found.watch()
         visits.append(found)
@@ -131,7 +133,7 @@ class Server:
     def printed(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
-    def wait_until_printed(self, text: str, count: int = 1, seconds: float = 30.0) -> str:
+    def wait_until_printed(self, text: str, count: int = 1, seconds: float = PATIENCE) -> str:
         end = time.monotonic() + seconds
         while self.printed().count(text) < count:
             assert time.monotonic() < end, self.printed()

@@ -57,7 +57,7 @@ def test_stop_frees_the_real_engine_and_the_next_race_runs(visit: NewVisit, appl
     finish(found)
     first = found.viewer("viewer.race.id")
     found.page.locator("#run").click()
-    found.wait_for(f"viewer.race.id > {first}", seconds=60)
+    found.wait_for(f"viewer.race.id > {first}")
     finish(found)
     reasons = found.viewer("viewer.timeline.logs.map((log) => log.finish.event.reason)")
     assert reasons

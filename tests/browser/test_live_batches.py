@@ -49,7 +49,7 @@ def push(found: Visit, sent: list[dict[str, Any]]) -> None:
 
 
 def whole(found: Visit) -> list[str]:
-    found.wait_for("viewer.timeline.complete", seconds=15)
+    found.wait_for("viewer.timeline.complete")
     return found.viewer(TEXTS)
 
 

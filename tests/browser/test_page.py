@@ -37,7 +37,7 @@ def finish(found: Visit) -> None:
 
 def events_of_last_race(scripted: Server, num_closed_before: int) -> tuple[int, int]:
     """(events, events after the stop) of the race that closes next, as the runner counted."""
-    printed = scripted.wait_until_printed("race closed", num_closed_before + 1, seconds=60)
+    printed = scripted.wait_until_printed("race closed", num_closed_before + 1)
     match = re.findall(r"race closed after (\d+) events, (\d+) after the stop", printed)[-1]
     return int(match[0]), int(match[1])
 
@@ -46,7 +46,7 @@ def test_the_page_opens_on_a_recording_that_is_labelled_and_moves(
     visit: NewVisit, scripted: Server
 ):
     found = visit(scripted.url, reduced_motion="no-preference")
-    found.wait_for("viewer.cursor.position > 10", seconds=10)
+    found.wait_for("viewer.cursor.position > 10")
     assert found.page.locator(".cf-source").inner_text() == (
         "recorded on a script, no device, 2026-01-02"
     )

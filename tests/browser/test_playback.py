@@ -138,7 +138,7 @@ def test_a_recording_starts_to_move_by_itself(visit: NewVisit):
     found = visit(reduced_motion="no-preference")
     mount(found.page)
     load(found.page, recording(), autoplay=True)
-    found.wait_for("viewer.cursor.position > 20", seconds=10)
+    found.wait_for("viewer.cursor.position > 20")
 
 
 def test_a_long_race_is_drawn_within_a_frame_or_two(visit: NewVisit):
