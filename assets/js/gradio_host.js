@@ -65,8 +65,9 @@
         if (recording.error) viewer.complain(words.say("notice.bad_recording", { reason: recording.error }));
         else viewer.load(recording);
       };
-      watch("value", () => viewer.push(props.value));
-      if (props.value && props.value.recording) host.open(props.value.recording);
+      const value = () => JSON.parse(props.value);
+      watch("value", () => viewer.push(value()));
+      if (value().recording) host.open(value().recording);
       if (narrow()) setTimeout(() => sidebarToggle(false), 0);
     },
 
@@ -78,7 +79,7 @@
     notice(element, props, watch) {
       const line = element.querySelector(".cf-notice");
       const draw = () => {
-        const { key, text, args, kind } = props.value || {};
+        const { key, text, args, kind } = JSON.parse(props.value);
         line.textContent = key ? words.say(key, args) : text || "";
         line.dataset.kind = kind || "";
         line.hidden = !line.textContent;

@@ -44,7 +44,7 @@ def head() -> str:
 
 
 def as_script_data(value: object) -> str:
-    """JSON that may stand inside a script element: no markup in it can end the element."""
+    """JSON without a "<" in it: in a script element nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

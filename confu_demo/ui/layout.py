@@ -16,6 +16,7 @@ import gradio as gr
 from confu_demo.ui import assets
 from confu_demo.ui.controls import Controls, build_controls
 from confu_demo.ui.handlers import Handlers, card_state
+from confu_demo.ui.json_html import JsonHTML
 from confu_demo.ui.race_log import RaceDesk
 from confu_demo.ui.recordings import RecordingShelf
 from confu_demo.ui.runner import ProblemCard, RaceRunner
@@ -39,7 +40,7 @@ def build_page(
     with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, fill_width=True) as page:
         with gr.Sidebar(width=336, elem_id="controls"):
             controls = build_controls(runner, gallery, shelf.names)
-        heading = gr.HTML(
+        heading = JsonHTML(
             value={},
             html_template="<div class='cf-page-head'></div>",
             js_on_load="ConfuHost.heading(element, trigger, 'input');",
@@ -75,7 +76,7 @@ def _leaving(desk: RaceDesk) -> Callable[[gr.Request], None]:
     return leave
 
 
-def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> gr.HTML:
+def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> JsonHTML:
     def missing_batches(question: Any) -> Any:
         return desk.missing(question)
 
@@ -83,7 +84,7 @@ def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> gr.HTML:
         return shelf.open(str(name))
 
     first = shelf.names[0] if shelf.names else None
-    return gr.HTML(
+    return JsonHTML(
         value={"run": None, "recording": first},
         html_template="<div class='cf-host'></div>",
         js_on_load="ConfuHost.viewer(element, props, server, watch);",

@@ -72,7 +72,7 @@ def test_stop_frees_the_engine_within_one_cycle_and_the_next_race_runs(
 ):
     found = visit(scripted.url)
     closed = scripted.printed().count("race closed")
-    write(found, "a slow race, to be stopped")
+    write(found, "a very slow race, to be stopped")
     race(found)
     found.wait_for("viewer.timeline.entries.length > 6")
     found.page.locator("#stop").click()
@@ -89,7 +89,7 @@ def test_stop_frees_the_engine_within_one_cycle_and_the_next_race_runs(
 
 def test_a_second_race_replaces_one_that_still_runs(visit: NewVisit, scripted: Server):
     found = visit(scripted.url)
-    write(found, "a slow race, to be replaced")
+    write(found, "a very slow race, to be replaced")
     race(found)
     found.wait_for("viewer.timeline.entries.length > 4")
     write(found, PROBLEM.text)
@@ -190,6 +190,7 @@ def test_closing_the_page_stops_its_race(visit: NewVisit, scripted: Server):
     found.wait_for("viewer.timeline.entries.length > 4")
     found.page.goto("about:blank")
     num_events, _ = events_of_last_race(scripted, closed)
+    found.errors.clear()  # Gradio's client reports the connection that we cut
     assert num_events < sum(len(scripted_lanes()[lane]) for lane in LANES)
 
 
@@ -286,10 +287,7 @@ def test_text_can_be_read_in_light_and_dark(visit: NewVisit, scripted: Server, t
     found.page.wait_for_timeout(300)
     ratios = found.page.evaluate(f"({CONTRAST})(document.querySelector('.gradio-container'))")
     assert len(ratios) > 100
-    faint = [entry for entry in ratios if entry[0] < 4.5 and "cf-blank" not in str(entry[1])]
-    ours = [entry for entry in faint if "cf-" in str(entry[1])]
-    assert ours == []
-    assert [entry for entry in ratios if entry[0] < 3 and "cf-" in str(entry[1])] == []
+    assert [entry for entry in ratios if entry[0] < 4.5 and "cf-" in str(entry[1])] == []
 
 
 def test_the_theme_switch_changes_the_viewers_colours(visit: NewVisit, scripted: Server):
