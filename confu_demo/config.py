@@ -39,11 +39,12 @@ class SamplingConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeConfig:
     """The dynamic draft tree of EAGLE-3 [E]: ``depth`` expansions of a frontier of ``top_k``
-    nodes; the best ``num_nodes`` (root included) by cumulative log-probability are verified."""
+    nodes; the best ``num_nodes`` (root included) by cumulative log-probability are verified.
+    The defaults were the fastest of six shapes on the bundled suite and two CPU cores [O]."""
 
-    num_nodes: int = 12
-    depth: int = 6
-    top_k: int = 4
+    num_nodes: int = 16
+    depth: int = 7
+    top_k: int = 2
 
     def __post_init__(self) -> None:
         _require(1 <= self.num_nodes <= 256, f"tree nodes must be 1 to 256, not {self.num_nodes}")

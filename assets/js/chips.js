@@ -11,6 +11,11 @@
     return text.replace(/\n/g, "↵").replace(/\t/g, "⇥");
   }
 
+  /** A token's label: its text for one line, or a word for the token that ends a run. */
+  function label(log, id, text, words) {
+    return text === "" && id === log.endId ? words.say("token.end") : inline(text);
+  }
+
   /** One chip. `state` is a class: draft, recovered, bonus, target, pending, rejected. */
   function chip(text, state, title) {
     return el("span", { class: `cf-chip cf-${state}`, text: inline(text), title });
@@ -84,5 +89,5 @@
     return chips;
   }
 
-  Confu.chips = { chip, flowing, inline, pending, rejectedTail };
+  Confu.chips = { chip, flowing, inline, label, pending, rejectedTail };
 })((window.Confu = window.Confu || {}));

@@ -13,13 +13,14 @@
       this.prompt = el("p", { class: "cf-prompt" });
       this.expected = el("span", { class: "cf-expected" });
       this.title = el("span", { class: "cf-expected" });
+      this.honest = el("p", { class: "cf-honest", text: words.say("honest.clock") });
       this.notes = el("p", { class: "cf-honest" });
       this.message = el("p", { class: "cf-message", role: "alert" });
       this.node = el("header", { class: "cf-heading" }, [
         el("div", { class: "cf-heading-line" }, [this.source, this.title, this.expected]),
         this.prompt,
         this.message,
-        el("p", { class: "cf-honest", text: words.say("honest.clock") }),
+        this.honest,
         this.notes,
       ]);
     }
@@ -37,6 +38,7 @@
       setText(this.title, current.title || "");
       setText(this.prompt, current.prompt || (start ? start.event.prompt_text : ""));
       setText(this.notes, (current.notes || []).join(" "));
+      this.honest.hidden = !frame.lanes.length;
       this.notes.hidden = !this.notes.textContent;
       const expected = current.expected;
       setText(this.expected, expected === null || expected === undefined ? "" : words.say("heading.expected", { answer: expected }));

@@ -115,6 +115,7 @@
     }
 
     draw(frame) {
+      this.node.hidden = !frame.lanes.length;
       const s = frame.selection;
       const lane = frame.selected;
       const key = [frame.race, s.lane, s.cycle, s.node, s.token, s.step, lane ? lane.n : 0].join();

@@ -51,6 +51,13 @@
       return this.finish !== null && this.finish.at < n ? this.finish.event : null;
     }
 
+    /** The id of the token that ended this run, if it has ended that way and says nothing. */
+    get endId() {
+      const last = this.tokens[this.tokens.length - 1];
+      const ended = this.finish !== null && this.finish.event.reason === "eos";
+      return ended && last && last.text === "" ? last.id : null;
+    }
+
     cycleNumbered(number) {
       for (let i = this.cycles.length - 1; i >= 0; i -= 1) {
         if (this.cycles[i].cycle === number) return this.cycles[i];

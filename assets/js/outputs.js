@@ -33,6 +33,7 @@
 
     draw(lane, frame) {
       this.showTokens(lane.numbers.tokens);
+      this.nameTheEnd();
       this.showPending(lane);
       this.light(frame.selection);
       setClass(this.node, "cf-selected", frame.selection.lane === this.log.name);
@@ -53,6 +54,12 @@
       }
       this.flow.insertBefore(batch, this.tail);
       this.litKey = "";
+    }
+
+    /** A silent last token is a fragment until the run is known to have ended with it. */
+    nameTheEnd() {
+      const last = this.log.tokens[this.shown.length - 1];
+      if (last && last.text === "") setText(this.shown[this.shown.length - 1], chips.label(this.log, last.id, "", this.view.context.words));
     }
 
     showPending(lane) {
@@ -131,6 +138,7 @@
     }
 
     draw(frame) {
+      this.node.hidden = !frame.lanes.length;
       for (let i = this.cards.length; i < frame.lanes.length; i += 1) {
         const card = new OutputCard(this, frame.lanes[i].log);
         this.cards.push(card);

@@ -40,6 +40,7 @@
     }
 
     draw(frame) {
+      this.node.hidden = !frame.lanes.length;
       const started = frame.lanes.filter((lane) => lane.log.start).length;
       const key = `${frame.race}/${started}`;
       if (key === this.key) return;

@@ -102,12 +102,14 @@
         ),
       ]);
       this.verdict = el("p", { class: "cf-summary" });
+      this.head = head;
       this.node = el("section", { class: "cf-panel cf-race", "aria-label": words.say("race.title") }, [
         head, this.body, this.verdict,
       ]);
     }
 
     draw(frame) {
+      this.head.hidden = !frame.lanes.length;
       for (let i = this.rows.length; i < frame.lanes.length; i += 1) {
         const row = makeRow(this, frame.lanes[i].log);
         this.rows.push(row);

@@ -57,6 +57,7 @@
     }
 
     draw(frame) {
+      this.node.hidden = !frame.lanes.length;
       const { playback, timeline } = frame;
       const { words } = this.context;
       const running = playback.playing || playback.follow;

@@ -136,7 +136,10 @@
     picture(frame, lane, cycle, verified) {
       const tree = cycle.proposed.tree;
       const answer = verified ? cycle.verified : null;
-      const plan = Confu.treeLayout(tree, answer ? answer.accepted : [], answer ? answer.token_text : null);
+      const name = (id, text) => Confu.chips.label(lane.log, id, text, this.context.words);
+      const labels = tree.texts.map((text, i) => name(tree.token_ids[i], text));
+      const own = answer ? name(answer.token_id, answer.token_text) : null;
+      const plan = Confu.treeLayout(tree, labels, answer ? answer.accepted : [], own);
       const kept = new Set(answer ? answer.accepted : []);
       const conEverywhere = Boolean(answer) && answer.num_contemplate_tokens === tree.parents.length;
       const last = answer && answer.accepted.length ? answer.accepted[answer.accepted.length - 1] : 0;

@@ -4,12 +4,12 @@
   "use strict";
   const CHAR = 7.3; // width of a monospace character at 12 px, measured
   const ROW = 32;
-  const GAP = 58; // between columns: room for the edge and its percentage
+  const GAP = 48; // between columns: room for the edge and its percentage
   const PAD = 14;
   const LONGEST = 22; // characters of a label; the inspector has the whole token
 
-  function labelOf(text) {
-    const label = [...Confu.chips.inline(text)];
+  function cut(text) {
+    const label = [...text];
     return label.length > LONGEST ? `${label.slice(0, LONGEST - 1).join("")}…` : label.join("");
   }
 
@@ -19,12 +19,13 @@
     return width;
   }
 
-  /** @returns {nodes: [{x, y, width, depth, children}], width, height}; `own` is the place of
+  /** @param labels one for each node  @param ownLabel of the target's own token, or null
+   *  @returns {nodes: [{x, y, width, depth, children}], width, height}; `own` is the place of
    *  the target's own token, one column right of the last accepted node. */
-  function layout(tree, accepted, ownText) {
+  function layout(tree, labels, accepted, ownLabel) {
     const nodes = tree.parents.map((parent, i) => ({
       index: i, parent, depth: parent < 0 ? 0 : -1, children: [],
-      label: labelOf(tree.texts[i]), width: 0, x: 0, y: 0,
+      label: cut(labels[i]), width: 0, x: 0, y: 0,
     }));
     nodes.forEach((node) => {
       if (node.parent < 0) return;
@@ -32,13 +33,13 @@
       nodes[node.parent].children.push(node);
     });
     const tip = nodes[accepted.length ? accepted[accepted.length - 1] : 0];
-    const own = { own: true, depth: tip.depth + 1, children: [], label: labelOf(ownText || ""), parentNode: tip };
-    const all = ownText === null ? nodes : nodes.concat(own);
+    const own = { own: true, depth: tip.depth + 1, children: [], label: cut(ownLabel || ""), parentNode: tip };
+    const all = ownLabel === null ? nodes : nodes.concat(own);
     for (const node of all) node.width = Math.max(34, textWidth(node.label) + 34);
     placeColumns(all);
-    const rows = placeRows(nodes[0], ownText === null ? null : own, new Set(accepted), tree.log_probs);
+    const rows = placeRows(nodes[0], ownLabel === null ? null : own, new Set(accepted), tree.log_probs);
     const width = Math.max(...all.map((node) => node.x + node.width)) + PAD;
-    return { nodes, own: ownText === null ? null : own, width, height: rows * ROW + PAD };
+    return { nodes, own: ownLabel === null ? null : own, width, height: rows * ROW + PAD };
   }
 
   function placeColumns(all) {

@@ -16,7 +16,7 @@ from confu_demo.ui.assets import as_script_data
 from gradio.events import Dependency
 
 class JsonHTML(gr.HTML):
-    """``gr.HTML`` that a script fills: in ``js_on_load``, ``JSON.parse(props.value)`` is the value."""
+    """``gr.HTML`` that a script fills: ``js_on_load`` reads ``JSON.parse(props.value)``."""
 
     def postprocess(self, value: Any) -> str:
         return as_script_data(value)

@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from confu_demo.suites import BUNDLED, parts_of
+
 ROOT = Path(__file__).resolve().parents[2]
 ARGUMENTS = (
     "--no-sandbox", "--disable-background-networking", "--disable-component-update",
@@ -196,7 +198,8 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """``app.py`` itself on the bundled models."""
-    if not (ROOT / "assets" / "models" / "bundled" / "target").is_dir():
-        unavailable("the bundled models are not in assets/models")
+    missing = [status.part for status in parts_of(BUNDLED) if not status.is_there]
+    if missing:
+        unavailable(f"the bundled suite has no {', '.join(missing)} in {BUNDLED.folder}")
     with serving(["app.py"], tmp_path_factory.mktemp("application") / "log") as server:
         yield server

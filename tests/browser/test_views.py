@@ -270,6 +270,19 @@ def test_korean_and_emoji_split_over_tokens_appear_at_the_completing_token(visit
     assert chips[:6] == ["◌", "◌", "한", "◌", "🙂", "↵"]
 
 
+def test_the_token_that_ends_a_run_is_named_and_is_no_fragment(visit: NewVisit):
+    found = visit()
+    mount(found.page)
+    lanes = lanes_as_json()
+    last = [e for e in lanes["autoregressive"] if e["event"] == "TokensCommitted"][-1]
+    last["texts"] = [""]
+    load(found.page, recording(lanes))
+    found.act("end")
+    chips = found.page.locator(".cf-output[data-lane=autoregressive] .cf-chip")
+    assert chips.last.inner_text() == "⟨end⟩"
+    assert chips.nth(-2).inner_text() != "⟨end⟩"
+
+
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_the_viewer_fits_a_phone_without_sideways_scroll(visit: NewVisit, language: str):
     found = open_viewer(visit, language, viewport=PHONE)
