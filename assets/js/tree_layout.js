@@ -4,7 +4,7 @@
   "use strict";
   const CHAR = 7.3; // width of a monospace character at 12 px, measured
   const ROW = 32;
-  const GAP = 48; // between columns: room for the edge and its percentage
+  const GAP = 44; // between columns: room for the edge and its percentage
   const PAD = 14;
   const LONGEST = 22; // characters of a label; the inspector has the whole token
 
@@ -35,7 +35,7 @@
     const tip = nodes[accepted.length ? accepted[accepted.length - 1] : 0];
     const own = { own: true, depth: tip.depth + 1, children: [], label: cut(ownLabel || ""), parentNode: tip };
     const all = ownLabel === null ? nodes : nodes.concat(own);
-    for (const node of all) node.width = Math.max(34, textWidth(node.label) + 34);
+    for (const node of all) node.width = Math.max(36, textWidth(node.label) + 32);
     placeColumns(all);
     const rows = placeRows(nodes[0], ownLabel === null ? null : own, new Set(accepted), tree.log_probs);
     const width = Math.max(...all.map((node) => node.x + node.width)) + PAD;
