@@ -44,6 +44,7 @@ TARGET = LmSettings(
     intermediate_size=512,
     num_layers=4,
     total_tokens=9_200_000,
+    grow_at=((0.52, 6),),
     decay_share=0.22,
     eval_every_tokens=1_000_000,
 )
@@ -58,6 +59,7 @@ TARGET_BASE = replace(
     num_heads=12,
     intermediate_size=1024,
     num_layers=12,
+    grow_at=(),
     total_tokens=300_000_000,
     batch_tokens=32_000,
     eval_every_tokens=10_000_000,
