@@ -72,10 +72,11 @@ def load_material(job: HeadJob, settings: HeadSettings, say: Callable[[str], Non
 
     target = load_language_model(job.target).eval().requires_grad_(False).to(job.device)
     tokenizer = AutoTokenizer.from_pretrained(job.target, local_files_only=True)
+    longest = job.own_outputs.max_new_tokens
     wanted = {
         "train": job.own_outputs,
-        "calibration": held_out_settings("calibration", settings.eval_documents),
-        "heldout": held_out_settings("heldout", job.heldout_documents),
+        "calibration": held_out_settings("calibration", settings.eval_documents, longest),
+        "heldout": held_out_settings("heldout", job.heldout_documents, longest),
     }
     documents = {
         name: make_own_outputs(

@@ -89,11 +89,15 @@ class OwnOutputSettings:
 
 
 def held_out_settings(
-    split: Literal["calibration", "heldout"], num_documents: int
+    split: Literal["calibration", "heldout"], num_documents: int, max_new_tokens: int = 400
 ) -> OwnOutputSettings:
     """Greedy completions of the first problems of a split, for evaluation."""
     return OwnOutputSettings(
-        split=split, num_documents=num_documents, sampled_share=0.0, batch_size=16
+        split=split,
+        num_documents=num_documents,
+        max_new_tokens=max_new_tokens,
+        sampled_share=0.0,
+        batch_size=16,
     )
 
 

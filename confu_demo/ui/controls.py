@@ -10,7 +10,6 @@ import gradio as gr
 
 from confu_demo.config import ConfspecConfig, DecodeConfig, TreeConfig
 from confu_demo.ui import race_form
-from confu_demo.ui.json_html import JsonHTML
 from confu_demo.ui.race_form import FIELDS
 from confu_demo.ui.runner import ProblemCard, RaceRunner
 from confu_demo.ui.wording import say
@@ -105,8 +104,8 @@ def _build_buttons(named: dict[str, Any]) -> None:
             say("en", "page.run"), variant="primary", scale=3, min_width=80, elem_id="run"
         )
         named["stop"] = gr.Button(say("en", "page.stop"), scale=1, min_width=70, elem_id="stop")
-    named["notice"] = JsonHTML(
-        value={},
+    named["notice"] = gr.HTML(
+        value="{}",
         html_template="<p class='cf-notice' role='status'></p>",
         js_on_load="ConfuHost.notice(element, props, watch);",
         apply_default_css=False,

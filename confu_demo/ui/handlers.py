@@ -3,6 +3,10 @@
 A race takes two events: ``begin`` checks the entries at once and hands out the first batch;
 ``race`` waits its turn in the engine's queue and then yields batches. The engine is the generator
 itself: no threads, and closing it frees its caches.
+
+Values for the page's scripts go out as JSON in one string. Gradio sends a stream of values as
+differences of lists and objects, and its client applies the difference of two unlike lists
+wrongly (seen in 6.31: items are lost and texts mixed); a string is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -17,25 +21,25 @@ from typing import Any
 import gradio as gr
 
 from confu_demo.trace import Event
+from confu_demo.ui.assets import as_script_data
 from confu_demo.ui.race_form import FIELDS, Refusal, read_form
 from confu_demo.ui.race_log import MAX_SECONDS, Batch, RaceDesk, RaceRun
 from confu_demo.ui.runner import ProblemCard, RaceRunner
 
 YIELDS_PER_SECOND = 15.0
-Notice = dict[str, Any]
 Card = dict[str, str]
 
 _log = logging.getLogger(__name__)
 
 
-def notice(key: str, kind: str = "info", **args: object) -> Notice:
+def notice(key: str, kind: str = "info", **args: object) -> str:
     """A message for the notice area. The number makes a repeated message a new value."""
-    return {"key": key, "args": args, "kind": kind, "n": secrets.randbelow(2**32)}
+    return as_script_data({"key": key, "args": args, "kind": kind, "n": secrets.randbelow(2**32)})
 
 
-def sentence(text: str) -> Notice:
+def sentence(text: str) -> str:
     """A sentence from a check, shown as it is."""
-    return {"text": text, "kind": "error", "n": secrets.randbelow(2**32)}
+    return as_script_data({"text": text, "kind": "error", "n": secrets.randbelow(2**32)})
 
 
 def card_state(card: ProblemCard) -> Card:
@@ -68,7 +72,7 @@ class Handlers:
         except ValueError as error:
             return sentence(str(error)), gr.skip(), gr.skip()
         run = self._desk.open(request, session)
-        return notice("notice.running"), run.id, run.first
+        return notice("notice.running"), run.id, as_script_data(run.first)
 
     def race(self, run_id: str | None) -> Iterator[tuple[Any, Any]]:
         """(viewer, notice) at most :data:`YIELDS_PER_SECOND` times a second, then a last time."""
@@ -76,17 +80,17 @@ class Handlers:
         if run is None or not run.claim():  # the entries were refused: nothing new to race
             yield gr.skip(), gr.skip()
             return
-        failure: Notice | None = None
+        failure: str | None = None
         try:
             with closing(self._batches(run)) as batches:
                 for batch in batches:
-                    yield batch, gr.skip()
+                    yield as_script_data(batch), gr.skip()
         except ValueError as error:  # one sentence for people
             failure = sentence(str(error))
         except Exception:
             _log.exception("the race failed")
             failure = notice("notice.failed", "error")
-        yield run.seal(done=True), failure or self._ending(run)
+        yield as_script_data(run.seal(done=True)), failure or self._ending(run)
 
     def _batches(self, run: RaceRun) -> Generator[Batch, None, None]:
         """Runs the race and closes it whatever happens, also when this generator is closed."""
@@ -104,12 +108,12 @@ class Handlers:
                 close()
 
     @staticmethod
-    def _ending(run: RaceRun) -> Notice:
+    def _ending(run: RaceRun) -> str:
         if run.timed_out:
             return notice("notice.time_up", "error", seconds=int(MAX_SECONDS))
         return notice("notice.stopped_now" if run.should_stop() else "notice.done")
 
-    def stop(self, run_id: str | None) -> Notice:
+    def stop(self, run_id: str | None) -> str:
         run = self._desk.find(run_id)
         if run is None or run.done:
             return notice("notice.nothing_to_stop")

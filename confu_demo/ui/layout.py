@@ -16,7 +16,6 @@ import gradio as gr
 from confu_demo.ui import assets
 from confu_demo.ui.controls import Controls, build_controls
 from confu_demo.ui.handlers import Handlers, card_state
-from confu_demo.ui.json_html import JsonHTML
 from confu_demo.ui.race_log import RaceDesk
 from confu_demo.ui.recordings import RecordingShelf
 from confu_demo.ui.runner import ProblemCard, RaceRunner
@@ -40,8 +39,8 @@ def build_page(
     with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, fill_width=True) as page:
         with gr.Sidebar(width=336, elem_id="controls"):
             controls = build_controls(runner, gallery, shelf.names)
-        heading = JsonHTML(
-            value={},
+        heading = gr.HTML(
+            value="",
             html_template="<div class='cf-page-head'></div>",
             js_on_load="ConfuHost.heading(element, trigger, 'input');",
             apply_default_css=False,
@@ -76,7 +75,7 @@ def _leaving(desk: RaceDesk) -> Callable[[gr.Request], None]:
     return leave
 
 
-def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> JsonHTML:
+def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> gr.HTML:
     def missing_batches(question: Any) -> Any:
         return desk.missing(question)
 
@@ -84,8 +83,8 @@ def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> JsonHTML:
         return shelf.open(str(name))
 
     first = shelf.names[0] if shelf.names else None
-    return JsonHTML(
-        value={"run": None, "recording": first},
+    return gr.HTML(
+        value=assets.as_script_data({"recording": first}),
         html_template="<div class='cf-host'></div>",
         js_on_load="ConfuHost.viewer(element, props, server, watch);",
         server_functions=[missing_batches, open_recording],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -40,6 +41,13 @@ def begin(handlers: Handlers, form: Sequence[Any] = FORM) -> tuple[Any, Any, Any
     return handlers.begin(card_state(PROBLEM), *form, session="me")
 
 
+def read(sent: str) -> dict[str, Any]:
+    """A value as the page's scripts see it."""
+    assert isinstance(sent, str), "Gradio would send differences of it"
+    assert "<" not in sent
+    return dict(json.loads(sent))
+
+
 def events_of(desk: RaceDesk, run_id: str) -> list[tuple[str, str]]:
     batches = desk.missing({"run": run_id, "from": 0})
     return [(lane, event["event"]) for batch in batches for lane, event in batch["events"]]
@@ -47,12 +55,13 @@ def events_of(desk: RaceDesk, run_id: str) -> list[tuple[str, str]]:
 
 def test_a_race_delivers_every_event_of_every_chosen_lane():
     handlers, desk, runner = make()
-    _, run_id, first = begin(handlers)
+    _, run_id, sent = begin(handlers)
+    first = read(sent)
     assert first["meta"]["lanes"] == ["autoregressive", "confu"]
     assert first["meta"]["expected"] == PROBLEM.answer
     yields = list(handlers.race(run_id))
-    assert yields[-1][0]["done"]
-    assert yields[-1][1]["key"] == "notice.done"
+    assert read(yields[-1][0])["done"]
+    assert read(yields[-1][1])["key"] == "notice.done"
     found = events_of(desk, run_id)
     for lane in ("autoregressive", "confu"):
         names = [name for name_of_lane, name in found if name_of_lane == lane]
@@ -75,8 +84,8 @@ def test_the_page_is_never_sent_more_than_fifteen_updates_a_second(step: float):
 def test_a_refused_entry_leaves_everything_else_as_it_was():
     handlers, _, _ = make()
     message, run_id, viewer = begin(handlers, ("", *FORM[1:]))
-    assert message["key"] == "notice.no_text"
-    assert message["kind"] == "error"
+    assert read(message)["key"] == "notice.no_text"
+    assert read(message)["kind"] == "error"
     assert run_id == SKIP
     assert viewer == SKIP
 
@@ -84,7 +93,7 @@ def test_a_refused_entry_leaves_everything_else_as_it_was():
 def test_what_the_runner_refuses_is_shown_in_its_own_sentence():
     handlers, _, _ = make()
     message, run_id, _ = begin(handlers, ("far too long", *FORM[1:]))
-    assert message["text"] == "the prompt has 900 tokens; this target reads at most 512"
+    assert read(message)["text"] == "the prompt has 900 tokens; this target reads at most 512"
     assert run_id == SKIP
 
 
@@ -102,9 +111,9 @@ def test_stop_ends_the_race_at_the_next_cycle_and_the_next_one_runs():
     _, run_id, _ = begin(handlers)
     race = handlers.race(run_id)
     next(race)
-    assert handlers.stop(run_id)["key"] == "notice.stopped"
+    assert read(handlers.stop(run_id))["key"] == "notice.stopped"
     rest = list(race)
-    assert rest[-1][1]["key"] == "notice.stopped_now"
+    assert read(rest[-1][1])["key"] == "notice.stopped_now"
     assert events_of(desk, run_id)[-2:] == [
         ("autoregressive", "RunFinished"),
         ("confu", "RunFinished"),
@@ -112,7 +121,7 @@ def test_stop_ends_the_race_at_the_next_cycle_and_the_next_one_runs():
     assert len(events_of(desk, run_id)) <= 4
     assert runner.num_closed == 1
     _, again, _ = begin(handlers)
-    assert list(handlers.race(again))[-1][1]["key"] == "notice.done"
+    assert read(list(handlers.race(again))[-1][1])["key"] == "notice.done"
 
 
 def test_stop_before_the_engines_turn_ends_the_race_without_computing():
@@ -125,10 +134,10 @@ def test_stop_before_the_engines_turn_ends_the_race_without_computing():
 
 def test_there_is_nothing_to_stop_before_and_after_a_race():
     handlers, _, _ = make()
-    assert handlers.stop(None)["key"] == "notice.nothing_to_stop"
+    assert read(handlers.stop(None))["key"] == "notice.nothing_to_stop"
     _, run_id, _ = begin(handlers)
     list(handlers.race(run_id))
-    assert handlers.stop(run_id)["key"] == "notice.nothing_to_stop"
+    assert read(handlers.stop(run_id))["key"] == "notice.nothing_to_stop"
 
 
 def test_closing_the_update_stream_closes_the_engine():
@@ -162,8 +171,8 @@ def test_a_failing_engine_ends_the_race_with_a_sentence(error: Exception, shown:
     handlers, desk, _ = make(Failing(error))
     _, run_id, _ = begin(handlers)
     batch, message = list(handlers.race(run_id))[-1]
-    assert batch["done"]
-    assert message.items() >= shown.items()
+    assert read(batch)["done"]
+    assert read(message).items() >= shown.items()
     assert "secret" not in str(message)
     assert events_of(desk, run_id) == [("confu", "RunStarted")]
 
@@ -181,10 +190,10 @@ def test_new_numbers_keep_the_family_and_bring_their_answer():
     assert text == card["text"] != PROBLEM.text
     assert card["family"] == PROBLEM.family
     stranger = card_state(ProblemCard(text="x", answer="1", family="odd", steps=1))
-    assert handlers.new_numbers(stranger)[2]["text"] == "unknown family 'odd'"
+    assert read(handlers.new_numbers(stranger)[2])["text"] == "unknown family 'odd'"
 
 
 def test_a_page_without_an_engine_says_why_it_cannot_race():
     handlers, _, _ = make(NoEngine("torch is not installed"))
-    assert begin(handlers)[0]["key"] == "notice.no_lanes"
-    assert "torch is not installed" in handlers.new_numbers(None)[2]["text"]
+    assert read(begin(handlers)[0])["key"] == "notice.no_lanes"
+    assert "torch is not installed" in read(handlers.new_numbers(None)[2])["text"]
