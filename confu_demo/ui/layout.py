@@ -102,7 +102,15 @@ def _wire_race(controls: Controls, handlers: Handlers, viewer: Any, run_id: Any,
     start = named["run"].click(
         begin, [card, *controls.form], [named["notice"], run_id, viewer], queue=False, **QUIET
     )
-    start.then(handlers.race, [run_id], [viewer, named["notice"]], **ENGINE, **QUIET)
+    # "multiple": Gradio would drop a second race that begins while the first still runs.
+    start.then(
+        handlers.race,
+        [run_id],
+        [viewer, named["notice"]],
+        trigger_mode="multiple",
+        **ENGINE,
+        **QUIET,
+    )
     named["stop"].click(handlers.stop, [run_id], [named["notice"]], queue=False, **QUIET)
     named["replay"].click(None, [named["recording"]], js="(name) => { ConfuHost.open(name); }")
     named["recording"].input(None, [named["recording"]], js="(name) => { ConfuHost.open(name); }")
