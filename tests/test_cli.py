@@ -417,3 +417,11 @@ def test_the_bundled_race_is_lossless_where_it_promises_it(tmp_path: Path):
         assert plain["finish_reason"] == "eos"
         for method, lane in lanes.items():
             assert lane["text"] == plain["text"], f"{method} on heldout:{index}"
+
+
+def test_a_replayed_race_about_a_known_problem_says_whether_the_answers_were_right(capsys):
+    shelf = Path(__file__).resolve().parent.parent / "assets" / "recordings"
+    assert main(["replay", str(shelf / "1_walk_in_8_steps.jsonl.gz"), "--table-only"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    confspec = next(row for row in rows if row.startswith("confspec"))
+    assert "right" in confspec.split()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from confu_demo.cli.errors import UserError, user_errors
 from confu_demo.cli.tables import format_table
+from confu_demo.data.splits import parse_problem_name
 from confu_demo.metrics import summary
 from confu_demo.race_report import TABLE_HEADER, race_report, table_rows
 from confu_demo.recording import Recording, paced
@@ -66,9 +67,17 @@ def run(args: argparse.Namespace) -> int:
             print(f"{event.t_ms:9.1f} ms  {lane:<{width}}  {describe(event)}", flush=True)
         print()
     lanes = {lane: summary(events) for lane, events in recording.lanes.items()}
-    result = race_report("recorded", _provenance(recording) or _UNKNOWN, lanes, None)
+    result = race_report("recorded", _provenance(recording) or _UNKNOWN, lanes, _answer(recording))
     print(format_table(TABLE_HEADER, table_rows(result)))
     return 0
+
+
+def _answer(recording: Recording) -> int | None:
+    """The right answer where the recording's title names one of our problems."""
+    try:
+        return parse_problem_name(recording.title).answer
+    except ValueError:
+        return None
 
 
 def describe(event: Event) -> str:
