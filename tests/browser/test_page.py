@@ -254,9 +254,9 @@ def test_a_recording_can_be_played_again_and_a_broken_one_is_explained(
     shown = found.viewer("viewer.race.id")
     found.page.locator("#recording input").click()
     found.page.get_by_role("option", name="a broken one").click()
-    found.wait_for("viewer.race.message")
-    message = found.page.locator(".cf-message").inner_text()
-    assert message.startswith("This recording cannot be read: broken.jsonl.gz")
+    # Drawn in the next frame, so waited for on the page and not in the viewer's state.
+    message = "This recording cannot be read: broken.jsonl.gz"
+    found.page.locator(".cf-message", has_text=message).wait_for()
     assert found.viewer("viewer.race.id") == shown
 
 
