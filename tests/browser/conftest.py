@@ -98,6 +98,11 @@ class Visit:
             f"() => {{ const viewer = {VIEWER}; return viewer && ({expression}); }}",
             timeout=seconds * 1000,
         )
+        # The state is drawn in the next frame, and tests read what is drawn.
+        self.page.evaluate(
+            "() => new Promise((go) =>"
+            " requestAnimationFrame(() => requestAnimationFrame(() => go())))"
+        )
 
 
 NewVisit = Callable[..., Visit]

@@ -64,7 +64,7 @@ def test_a_race_fills_every_chosen_lane(visit: NewVisit, scripted: Server):
         text = found.viewer(f"viewer.timeline.log('{lane}').textAt(Infinity)")
         assert text == summary(scripted_lanes()[lane]).text
         assert found.page.locator(f".cf-row[data-lane={lane}] .cf-right").inner_text() == "✓ 34"
-    assert found.page.locator("#notice").inner_text() == say("en", "notice.done")
+    found.page.locator("#notice", has_text=say("en", "notice.done")).wait_for()
 
 
 def test_stop_frees_the_engine_within_one_cycle_and_the_next_race_runs(
@@ -80,11 +80,11 @@ def test_stop_frees_the_engine_within_one_cycle_and_the_next_race_runs(
     ends = found.viewer("viewer.timeline.logs.map((log) => log.finish.event.reason)")
     assert ends == ["cancelled"] * len(LANES)
     assert events_of_last_race(scripted, closed)[1] <= 1
-    assert found.page.locator("#notice").inner_text() == say("en", "notice.stopped_now")
+    found.page.locator("#notice", has_text=say("en", "notice.stopped_now")).wait_for()
     write(found, PROBLEM.text)
     race(found)
     finish(found)
-    assert "fastest" in found.page.locator(".cf-summary").inner_text()
+    found.page.locator(".cf-summary", has_text="fastest").wait_for()
 
 
 def test_a_second_race_replaces_one_that_still_runs(visit: NewVisit, scripted: Server):

@@ -91,7 +91,7 @@ def test_play_reaches_the_end_by_itself_and_plays_again_from_the_start(opened: V
     opened.act("speed", 4)
     opened.page.get_by_role("button", name="Play (space)").click()
     opened.wait_for("viewer.playback.atEnd && !viewer.playback.playing")
-    assert "fastest" in opened.page.locator(".cf-summary").inner_text()
+    opened.page.locator(".cf-summary", has_text="fastest").wait_for()
     opened.act("speed", 0.05)
     opened.act("play")
     assert opened.viewer("viewer.playback.playing && viewer.playback.t < 300")
