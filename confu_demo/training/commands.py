@@ -19,6 +19,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from confu_demo.data.vocabulary import make_tokenizer
 from confu_demo.training.cards import language_model_card
+from confu_demo.training.chat_outputs import ChatSettings
 from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.corpus import STREAMS, DocumentEncoder, make_shard, save_shard
 from confu_demo.training.eagle3 import EagleSettings, train_eagle3
@@ -51,6 +52,17 @@ TARGET = LmSettings(
 DRAFT = LmSettings(
     hidden_size=128, num_heads=4, intermediate_size=384, num_layers=3, total_tokens=8_000_000
 )
+CHAT_TRAINING = HeadSettings(
+    total_tokens=1,
+    unroll_steps=5,
+    shorter_unrolls=((0.65, 3),),
+    loss_share=0.4,
+    batch_tokens=1200,
+    muon_rate=0.015,
+    adam_rate=0.001,
+    eval_documents=64,
+)
+"""For free text on a CPU: what taught most in the same time [O]; the tokens are an argument's."""
 HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000}
 JUDGE_TOKENS = {"target": 1_500_000, "draft": 1_500_000}
 TARGET_BASE = replace(
@@ -104,6 +116,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name in ("eagle3", "confu"):
             add("--documents", type=int, default=3000,
                 help="own outputs of the target to train on (default: 3000)")  # fmt: skip
+            add("--target", type=Path, default=None, metavar="DIR",
+                help="an instruct model with a chat template: train on its free-text answers "
+                "(default: the suite's own target on word problems)")  # fmt: skip
         if name == "confu":
             add("--continue-eagle3", action="store_true",
                 help="the control instead: EAGLE-3 for the same extra tokens")  # fmt: skip
@@ -240,6 +255,8 @@ def judge(args: argparse.Namespace) -> None:
 
 
 def _head_job(args: argparse.Namespace, name: str) -> HeadJob:
+    if args.target is not None:
+        return _chat_job(args, name)
     return HeadJob(
         target=args.out / "target",
         outputs=args.work / "own-outputs",
@@ -252,23 +269,58 @@ def _head_job(args: argparse.Namespace, name: str) -> HeadJob:
     )
 
 
+def _chat_job(args: argparse.Namespace, name: str) -> HeadJob:
+    """Heads of an instruct model, from its own answers to free-text prompts.
+
+    Raises ValueError for a model without a chat template.
+    """
+    folder, suite = args.target, args.out.name
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if tokenizer.chat_template is None:
+        raise ValueError(f"{folder} has no chat template: heads are trained on its answers")
+    work = args.work / suite
+    return HeadJob(
+        target=folder,
+        outputs=work,
+        work=work / name,
+        out=args.out / name,
+        device=args.device,
+        heldout_documents=192,
+        command=f"python -m confu_demo train {name} --target TARGET --out {args.out} "
+        f"--documents {args.documents} --tokens {_head_tokens(args, name):g}",
+        chat=ChatSettings(num_documents=args.documents),
+        suite=suite,
+        dtype=torch.bfloat16,
+    )
+
+
+def _head_training(args: argparse.Namespace, name: str) -> HeadSettings:
+    tokens = _head_tokens(args, name)
+    if args.target is None:
+        return HeadSettings(total_tokens=tokens)
+    return replace(CHAT_TRAINING, total_tokens=tokens)
+
+
 def _head_tokens(args: argparse.Namespace, name: str) -> int:
     return int(args.tokens or HEAD_TOKENS[name])
 
 
 def eagle3(args: argparse.Namespace) -> None:
-    training = HeadSettings(total_tokens=_head_tokens(args, "eagle3"))
-    train_eagle3(_head_job(args, "eagle3"), EagleSettings(training=training), say)
+    training = _head_training(args, "eagle3")
+    size = 512 if args.target is None else 8192
+    settings = EagleSettings(training=training, draft_vocab_size=size)
+    train_eagle3(_head_job(args, "eagle3"), settings, say)
 
 
 def confu(args: argparse.Namespace) -> None:
     """``--continue-eagle3`` trains the control: the EAGLE-3 head for the same extra tokens."""
     name = "eagle3-continued" if args.continue_eagle3 else "confu"
-    training = HeadSettings(total_tokens=_head_tokens(args, "confu"))
-    job = replace(_head_job(args, "confu"), work=args.work / name, out=args.out / name)
+    training = _head_training(args, "confu")
+    job = replace(_head_job(args, "confu"), out=args.out / name)
+    job = replace(job, work=job.work.with_name(name))
     if args.continue_eagle3:
         job = replace(
-            job, out=args.work / f"{name}-head", command=f"{job.command} --continue-eagle3"
+            job, out=job.work.with_name(f"{name}-head"), command=f"{job.command} --continue-eagle3"
         )
     train_confu(
         job,

@@ -78,7 +78,7 @@ class ConfuSettings:
     num_experts: int = 8
     experts_per_token: int = 2
     future_dropout: float = 0.15
-    initial_future_bias: float = -6.0
+    initial_future_bias: float = 0.0  # at -6, f off in effect, no gradient ever switched it on
     future_bias_rate: float = 0.1  # a scalar with several units to travel
 
 
@@ -150,7 +150,7 @@ class ConfuObjective:
         eagle = self.head.eagle
         return read_target(self.target, batch, eagle.config.feature_layers, eagle.t2d)
 
-    def loss(self, batch: HeadBatch, generator: torch.Generator) -> UnrollResult:
+    def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
         """Random anchors; the rows that they serve; f hidden from some of these."""
         answers = self.read(batch)
         rows, valid = root_rows(batch)
@@ -159,7 +159,9 @@ class ConfuObjective:
         draws = torch.rand(rows.shape, generator=generator, device=rows.device)
         visible = valid & (draws >= self.settings.future_dropout)
         con_features = contemplate(self.target, self.head, batch, answers, anchors)
-        return self.unrolled(batch, answers, anchors, con_features, rows, valid, visible)
+        return self.unrolled(
+            batch, answers, anchors, con_features, rows, valid, visible, num_steps, generator
+        )
 
     def unrolled(
         self,
@@ -170,17 +172,24 @@ class ConfuObjective:
         rows: Tensor,
         valid: Tensor,
         visible: Tensor | None,
+        num_steps: int | None = None,
+        generator: torch.Generator | None = None,
     ) -> UnrollResult:
-        """The loss over ``rows``; ``visible`` None leaves the future token out altogether."""
+        """The loss over ``rows``; ``visible`` None leaves the future token out altogether. With
+        a ``generator`` (training) only the settings' share of the rows counts."""
         eagle, training = self.head.eagle, self.settings.training
         fused = eagle.fuse(answers.features)
         column = None
         if visible is not None:
             serving, starts = serving_anchor(anchors, rows), gather_rows(fused, rows)
             column = future_columns(self.head, con_features, anchors, starts, serving, visible)
-        outputs = unroll(eagle, answers.embeddings, fused, rows, training.unroll_steps, column)
-        decay = training.step_decay
-        return unroll_loss(eagle, outputs, answers, rows, valid, batch.lengths, decay)
+        steps = num_steps or training.unroll_steps
+        outputs = unroll(eagle, answers.embeddings, fused, rows, steps, column)
+        share = 1.0 if generator is None else training.loss_share
+        return unroll_loss(
+            eagle, outputs, answers, rows, valid, batch.lengths,
+            training.step_decay, share, generator,
+        )  # fmt: skip
 
     def evaluate(self) -> dict[str, Any]:
         return self.scores_of(self._held_out)

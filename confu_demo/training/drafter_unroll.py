@@ -130,13 +130,19 @@ def unroll_loss(
     valid: Tensor,
     lengths: Tensor,
     decay: float = 0.8,
+    loss_share: float = 1.0,
+    generator: torch.Generator | None = None,
 ) -> UnrollResult:
     """Cross-entropy against the target's distribution on the draft vocabulary, left out where
-    the target's argmax is not in it [E]. ``rows``, ``valid`` [B, R]; ``lengths`` Long[B]."""
+    the target's argmax is not in it [E]. ``rows``, ``valid`` [B, R]; ``lengths`` Long[B]. With a
+    ``loss_share`` below 1 a random part of the rows counts, another one for every step."""
     total, matches, labelled = outputs[0].new_zeros(()), [], []
     step_losses: list[float] = []
     for step, hidden in enumerate(outputs):
         has_label = valid & (rows + 2 + step < lengths[:, None])
+        if loss_share < 1.0:
+            draws = torch.rand(rows.shape, generator=generator, device=rows.device)
+            has_label = has_label & (draws < loss_share)
         at = (rows + 1 + step).clamp(max=answers.argmax.size(1) - 1)  # whose logits predict it
         chosen = (has_label & answers.in_vocabulary.gather(1, at)).nonzero(as_tuple=True)
         document, place = chosen[0], at[chosen]

@@ -23,6 +23,7 @@ from confu_demo.training.head_batches import (
     HeadBatchSource,
     collate,
     group_by_length,
+    prompt_counts,
     read_target,
     root_rows,
     token_counts,
@@ -58,18 +59,27 @@ class EagleObjective:
         self.target, self.head, self.settings = target, head, settings
         self._held_out = group_by_length(held_out, settings.batch_tokens)
 
-    def loss(self, batch: HeadBatch, generator: torch.Generator) -> UnrollResult:
-        return self.unrolled(batch)
+    def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
+        return self.unrolled(batch, num_steps, self.settings.loss_share, generator)
 
-    def unrolled(self, batch: HeadBatch) -> UnrollResult:
+    def unrolled(
+        self,
+        batch: HeadBatch,
+        num_steps: int,
+        loss_share: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> UnrollResult:
         """The loss over all root rows of a batch."""
         head, settings = self.head, self.settings
-        answers = read_target(self.target, batch, head.config.feature_layers, head.t2d)
+        layers = head.config.feature_layers
+        answers = read_target(self.target, batch, layers, head.t2d, with_keys_values=False)
         rows, valid = root_rows(batch)
         fused = head.fuse(answers.features)
-        outputs = unroll(head, answers.embeddings, fused, rows, settings.unroll_steps)
-        decay = settings.step_decay
-        return unroll_loss(head, outputs, answers, rows, valid, batch.lengths, decay)
+        outputs = unroll(head, answers.embeddings, fused, rows, num_steps)
+        return unroll_loss(
+            head, outputs, answers, rows, valid, batch.lengths,
+            settings.step_decay, loss_share, generator,
+        )  # fmt: skip
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, Any]:
@@ -78,7 +88,12 @@ class EagleObjective:
     @torch.no_grad()
     def score_of(self, groups: list[list[OwnOutput]]) -> dict[str, Any]:
         device = self.head.fc.weight.device
-        return asdict(score(self.unrolled(collate(group, device)) for group in groups))
+        return asdict(
+            score(
+                self.unrolled(collate(group, device), self.settings.unroll_steps)
+                for group in groups
+            )
+        )
 
     def own_rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         return []
@@ -130,6 +145,9 @@ def train_eagle3(job: HeadJob, settings: EagleSettings, say: Callable[[str], Non
     target = material.target
     config = head_config(target.config, settings, material.target_sha256)
     counts = token_counts(material.train, config.target_vocab_size)
+    if job.chat is not None:
+        # What the few answers never said: the prompts' words, then the tokenizer's commonest.
+        counts = counts + prompt_counts(material.train, config.target_vocab_size)
     head = initial_head(target.cpu(), config, counts).to(job.device)
     target.to(job.device)
     report = run_eagle3(job, material, head, settings.training, say)

@@ -13,14 +13,17 @@ Shape letters: B documents, S tokens, R root rows of a document, D hidden, V_d d
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from confu_demo.training.language_model import KeyValue, LanguageModel, causal_mask
 from confu_demo.training.own_outputs import OwnOutput
+from confu_demo.training.records import DocumentRecord, padded
 
 POOL_DOCUMENTS = 256
 """Documents that are sorted by length together before they are cut into batches."""
@@ -32,6 +35,7 @@ class HeadBatch:
     lengths: Tensor  # Long[B]
     num_prompt: Tensor  # Long[B]
     num_tokens: int  # without padding
+    documents: list[OwnOutput]
 
 
 def collate(documents: list[OwnOutput], device: torch.device) -> HeadBatch:
@@ -42,7 +46,7 @@ def collate(documents: list[OwnOutput], device: torch.device) -> HeadBatch:
     lengths = torch.tensor([len(document.token_ids) for document in documents], device=device)
     num_prompt = torch.tensor([document.num_prompt for document in documents], device=device)
     tokens = torch.from_numpy(ids).to(device)
-    return HeadBatch(tokens, lengths, num_prompt, int(lengths.sum()))
+    return HeadBatch(tokens, lengths, num_prompt, int(lengths.sum()), documents)
 
 
 def group_by_length(documents: list[OwnOutput], batch_tokens: int) -> list[list[OwnOutput]]:
@@ -119,10 +123,21 @@ class TargetPass:
 
 @torch.no_grad()
 def read_target(
-    target: LanguageModel, batch: HeadBatch, feature_layers: tuple[int, ...], t2d: Tensor
+    target: LanguageModel,
+    batch: HeadBatch,
+    feature_layers: tuple[int, ...],
+    t2d: Tensor,
+    *,
+    with_keys_values: bool = True,
 ) -> TargetPass:
-    """One pass. ``t2d`` Bool[V] marks the draft vocabulary. Padding is on the right, so the
-    causal mask alone keeps it out of every real row."""
+    """One pass, or none where every document has its record. ``t2d`` Bool[V] marks the draft
+    vocabulary. Padding is on the right, so the causal mask alone keeps it out of every real row.
+
+    From records, ``keys_values`` are read only ``with_keys_values`` (they are most of the bytes).
+    """
+    records = [document.record for document in batch.documents]
+    if records and all(record is not None for record in records):
+        return _read_records(target, batch, records, t2d, with_keys_values)
     length, device = batch.token_ids.size(1), batch.token_ids.device
     embeddings = target.embed(batch.token_ids)
     positions = torch.arange(length, device=device)[None]
@@ -135,10 +150,48 @@ def read_target(
     return TargetPass(embeddings, output.features, probs, argmax, t2d[argmax], output.keys_values)
 
 
+def _read_records(
+    target: LanguageModel,
+    batch: HeadBatch,
+    records: Sequence[DocumentRecord | None],
+    t2d: Tensor,
+    with_keys_values: bool,
+) -> TargetPass:
+    kept = [record for record in records if record is not None]
+    length, like = batch.token_ids.size(1), target.model.norm.weight
+    hidden = padded([record.hidden() for record in kept], length, 0, like)
+    features = padded([record.features() for record in kept], length, 0, like)
+    # The output head over the whole vocabulary is a fifth of the target: its argmax is kept.
+    for row, record in enumerate(kept):
+        if record.argmax is None:
+            record.argmax = target.lm_head_logits(hidden[row]).argmax(dim=-1)[: record.num_read]
+    argmax = padded([record.argmax for record in kept], length, 0, batch.token_ids)
+    normed = target.model.norm(hidden)
+    probs = torch.softmax(F.linear(normed, target.lm_head.weight[t2d]).float(), dim=-1)
+    keys_values: list[KeyValue] = []
+    if with_keys_values:
+        both = padded([record.keys_values() for record in kept], length, 3, like)
+        keys_values = [(both[:, layer, 0], both[:, layer, 1]) for layer in range(both.size(1))]
+    embeddings = target.embed(batch.token_ids)
+    return TargetPass(embeddings, features, probs, argmax, t2d[argmax], keys_values)
+
+
 def token_counts(documents: list[OwnOutput], vocab_size: int) -> Tensor:
     """Long[V]: how often completions use each token; the draft vocabulary is made of the most
     frequent [E]."""
     counts = np.zeros(vocab_size, dtype=np.int64)
     for document in documents:
         counts += np.bincount(document.token_ids[document.num_prompt :], minlength=vocab_size)
+    return torch.from_numpy(counts)
+
+
+def prompt_counts(documents: list[OwnOutput], vocab_size: int) -> Tensor:
+    """Long[V]: how often prompts use each token, without what all prompts begin with."""
+    prompts = [document.token_ids[: document.num_prompt] for document in documents]
+    shared = 0
+    while all(len(p) > shared and p[shared] == prompts[0][shared] for p in prompts):
+        shared += 1
+    counts = np.zeros(vocab_size, dtype=np.int64)
+    for prompt in prompts:
+        counts += np.bincount(prompt[shared:], minlength=vocab_size)
     return torch.from_numpy(counts)

@@ -22,7 +22,7 @@ class HeadScore:
     """``acceptance``: share of positions whose drafted token at depth 1, 2, ... is the target's,
     the tokens before it being given. ``mean_length``: accepted tokens + 1 of a chain, every
     position being a root. ``walked_length``: the same over the cycles that decoding with a chain
-    of this depth would really have."""
+    of this depth would really have. ``documents``: (tokens, cycles) of those in every document."""
 
     acceptance: list[float]
     mean_length: float
@@ -30,6 +30,7 @@ class HeadScore:
     loss: float
     positions: int
     cycles: int
+    documents: list[tuple[int, int]]
 
 
 @torch.no_grad()
@@ -39,7 +40,7 @@ def score(results: Iterable[UnrollResult]) -> HeadScore:
     ValueError when there is nothing to predict."""
     matches, labels = [], []
     losses: list[tuple[float, int]] = []
-    walks: list[int] = []
+    walks: list[list[int]] = []
     for result in results:
         valid = result.has_label[..., 0]
         matches.append(result.matches[valid])
@@ -47,7 +48,7 @@ def score(results: Iterable[UnrollResult]) -> HeadScore:
         losses.append((float(result.loss), int(valid.sum())))
         lengths = accepted_lengths(result.matches)
         for document, length in zip(valid, lengths, strict=True):
-            walks.extend(walk(length[document].tolist()))
+            walks.append(walk(length[document].tolist()))
     positions = sum(count for _, count in losses)
     if positions == 0:
         raise ValueError("the held-out documents have nothing to predict")
@@ -55,10 +56,11 @@ def score(results: Iterable[UnrollResult]) -> HeadScore:
     return HeadScore(
         (right.sum(0) / known.sum(0).clamp(min=1)).tolist(),
         1.0 + float(accepted_lengths(right).float().mean()),
-        sum(walks) / len(walks),
+        sum(map(sum, walks)) / sum(map(len, walks)),
         sum(loss * count for loss, count in losses) / positions,
         positions,
-        len(walks),
+        sum(map(len, walks)),
+        [(sum(lengths), len(lengths)) for lengths in walks],
     )
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoTokenizer
 
+from confu_demo.engine.model_config import default_feature_layers
 from confu_demo.heads.checkpoint import save_head
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
+from confu_demo.training.chat_outputs import ChatOutputs, ChatSettings, load_chat_outputs
 from confu_demo.training.head_card import head_card
 from confu_demo.training.head_trainer import HeadSettings, HeadTrainer
 from confu_demo.training.language_model import LanguageModel
@@ -40,6 +43,9 @@ class HeadJob:
     outputs_max_seconds: float | None = None
     heldout_documents: int = 96
     command: str = "python -m confu_demo train"
+    chat: ChatSettings | None = None  # free-text answers of an instruct model, with records
+    suite: str = "bundled"
+    dtype: torch.dtype | None = None  # of the saved weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Material:
     train: list[OwnOutput]
     calibration: list[OwnOutput]  # for evaluations on the way
     heldout: list[OwnOutput]  # for the card
+    heldout_categories: list[str] = field(default_factory=list)
 
     def report(self, trainer: HeadTrainer, final: dict[str, Any]) -> dict[str, Any]:
         """Everything measured, for the card and ``training.json``."""
@@ -72,6 +79,8 @@ def load_material(job: HeadJob, settings: HeadSettings, say: Callable[[str], Non
 
     target = load_language_model(job.target).eval().requires_grad_(False).to(job.device)
     tokenizer = AutoTokenizer.from_pretrained(job.target, local_files_only=True)
+    if job.chat is not None:
+        return _chat_material(job, job.chat, target, tokenizer, settings, say)
     longest = job.own_outputs.max_new_tokens
     wanted = {
         "train": job.own_outputs,
@@ -88,6 +97,38 @@ def load_material(job: HeadJob, settings: HeadSettings, say: Callable[[str], Non
     return Material(target, sha256_of_folder(job.target), **documents)
 
 
+def _chat_material(
+    job: HeadJob,
+    chat: ChatSettings,
+    target: LanguageModel,
+    tokenizer: Any,
+    settings: HeadSettings,
+    say: Callable[[str], None],
+) -> Material:
+    """Answers to free-text prompts; those for evaluation are greedy."""
+    from confu_demo.engine.loading import sha256_of_folder
+
+    greedy = replace(chat, greedy_share=1.0)
+    wanted = {
+        "train": chat,
+        "calibration": replace(greedy, split="calibration", num_documents=settings.eval_documents),
+        "heldout": replace(greedy, split="heldout", num_documents=job.heldout_documents),
+    }
+    layers = default_feature_layers(target.config.num_layers)
+    found = {}
+    for name, outputs in wanted.items():
+        folder = job.outputs / f"{name}-{outputs.seed}"
+        ChatOutputs(target, tokenizer, folder, outputs, layers, say).run(
+            job.outputs_max_seconds if name == "train" else None
+        )
+        found[name] = load_chat_outputs(folder, outputs)
+    documents = {name: [d.output for d in chats] for name, chats in found.items()}
+    categories = [document.category for document in found["heldout"]]
+    return Material(
+        target, sha256_of_folder(job.target), **documents, heldout_categories=categories
+    )
+
+
 def publish(
     job: HeadJob,
     head: EagleHead | ConfuHead,
@@ -96,7 +137,8 @@ def publish(
     report: dict[str, Any],
 ) -> Path:
     """Writes the head, its card (README.md) and ``training.json`` into ``job.out``."""
-    save_head(job.out, head.to("cpu"), {"heldout": report["heldout"], "tokens": report["tokens"]})
+    figures = {"heldout": report["heldout"], "tokens": report["tokens"]}
+    save_head(job.out, head.to("cpu"), figures, dtype=job.dtype)
     parameters = sum(parameter.numel() for parameter in head.parameters())
     card = head_card(name, parameters, settings, report, job.command, job.device)
     (job.out / "README.md").write_text(card, encoding="utf-8")

@@ -24,12 +24,20 @@ from confu_demo.training.muon import Muon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadSettings:
-    """``unroll_steps`` and ``step_decay`` as in EAGLE-3 [E]; the rest is our choice."""
+    """``unroll_steps`` and ``step_decay`` as in EAGLE-3 [E]; the rest is our choice.
+
+    ``shorter_unrolls``: (share of the budget, steps) pairs; until that share is spent only so
+    many steps are unrolled, because what they teach is what the later ones build on. ``loss_share``
+    of the rows, drawn anew for every step, get logits: the output head is half of the drafter's
+    work.
+    """
 
     total_tokens: int | None = None
     max_seconds: float | None = None
     unroll_steps: int = 7
     step_decay: float = 0.8
+    shorter_unrolls: tuple[tuple[float, int], ...] = ()
+    loss_share: float = 1.0
     batch_tokens: int = 2400
     muon_rate: float = 0.01
     adam_rate: float = 0.003
@@ -44,6 +52,15 @@ class HeadSettings:
             raise ValueError("a head needs a budget: total tokens or seconds above zero")
         if self.unroll_steps < 1 or self.evaluations < 1 or self.eval_documents < 1:
             raise ValueError("unroll steps, evaluations and their documents must be 1 or more")
+        if not 0.0 < self.loss_share <= 1.0:
+            raise ValueError(f"the loss share must be above 0 and at most 1, not {self.loss_share}")
+
+    def steps_at(self, share_spent: float) -> int:
+        """How many steps are unrolled when that share of the budget is spent."""
+        for share, steps in self.shorter_unrolls:
+            if share_spent < share:
+                return min(steps, self.unroll_steps)
+        return self.unroll_steps
 
 
 class Objective(Protocol):
@@ -53,7 +70,9 @@ class Objective(Protocol):
     @property
     def head(self) -> nn.Module: ...
 
-    def loss(self, batch: HeadBatch, generator: torch.Generator) -> UnrollResult: ...
+    def loss(
+        self, batch: HeadBatch, generator: torch.Generator, num_steps: int
+    ) -> UnrollResult: ...
 
     def evaluate(self) -> dict[str, Any]: ...
 
@@ -139,7 +158,8 @@ class HeadTrainer:
         for optimiser in optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["base_rate"] * factor
-        result = self.objective.loss(batch, generator)
+        num_steps = settings.steps_at(self.share_spent())
+        result = self.objective.loss(batch, generator, num_steps)
         result.loss.backward()
         nn.utils.clip_grad_norm_(self.objective.head.parameters(), 1.0)
         for optimiser in optimisers:
@@ -152,8 +172,9 @@ class HeadTrainer:
     def _progress(self, recent: list[UnrollResult]) -> None:
         share, rate = self.share_spent(), self.tokens / max(1e-9, self.seconds)
         loss = sum(float(result.loss.detach()) for result in recent) / len(recent)
-        matches = sum(result.matches.flatten(0, 1).sum(0) for result in recent)
-        labels = sum(result.has_label.flatten(0, 1).sum(0) for result in recent)
+        shown = min(result.matches.shape[-1] for result in recent)
+        matches = sum(result.matches[..., :shown].flatten(0, 1).sum(0) for result in recent)
+        labels = sum(result.has_label[..., :shown].flatten(0, 1).sum(0) for result in recent)
         shares = (matches / labels.clamp(min=1)).tolist()  # type: ignore[union-attr]
         self.say(
             f"step {self.step}  tokens {self.tokens / 1e3:.0f}k  {rate:.0f} tokens/s  "

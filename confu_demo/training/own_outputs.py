@@ -30,6 +30,7 @@ from confu_demo.data.documents import prompt_text
 from confu_demo.data.splits import problem, training_problem
 from confu_demo.training.generation import generate_batch
 from confu_demo.training.language_model import LanguageModel
+from confu_demo.training.records import DocumentRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class OwnOutput:
     token_ids: NDArray[np.int32]  # [n]
     num_prompt: int
     temperature: float
+    record: DocumentRecord | None = None  # what the target thought, where it was kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from confu_demo.training.confu import (
 )
 from confu_demo.training.drafter_unroll import gather_rows, unroll
 from confu_demo.training.eagle3 import EagleObjective
-from confu_demo.training.head_batches import HeadBatch, root_rows
+from confu_demo.training.head_batches import root_rows
 from confu_demo.training.head_trainer import HeadSettings, make_optimisers
 from tests.training.head_kit import (
     VOCAB_SIZE,
@@ -165,7 +165,7 @@ def test_anchors_and_replication_never_look_ahead() -> None:
     that reads no token after x_9, stay what they were."""
     learner = objective()
     batch = random_batch([(18, 3)])
-    changed = HeadBatch(batch.token_ids.clone(), batch.lengths, batch.num_prompt, 18)
+    changed = replace(batch, token_ids=batch.token_ids.clone())
     changed.token_ids[0, 10:] = (changed.token_ids[0, 10:] + 5) % VOCAB_SIZE
     rows, valid = root_rows(batch)
     settings = AnchorSettings(num_anchors=7, max_reach=5, max_lag=3)
@@ -196,7 +196,9 @@ def test_anchors_and_replication_never_look_ahead() -> None:
 def test_with_f_switched_off_the_loss_is_eagle3s() -> None:
     learner = objective()
     batch = random_batch([(18, 3), (12, 4)])
-    baseline = EagleObjective(learner.target, learner.head.eagle, [], TRAINING).unrolled(batch)
+    baseline = EagleObjective(learner.target, learner.head.eagle, [], TRAINING).unrolled(
+        batch, TRAINING.unroll_steps
+    )
     answers = learner.read(batch)
     rows, valid = root_rows(batch)
     anchors = draw_anchors(rows, valid, SETTINGS.anchors, generator())
@@ -218,7 +220,7 @@ def test_only_the_rows_that_an_anchor_serves_count() -> None:
     learner = objective()
     few = replace(SETTINGS, anchors=AnchorSettings(num_anchors=2, max_reach=0, max_lag=2))
     learner.settings = few
-    result = learner.loss(random_batch([(20, 3), (16, 3)]), generator())
+    result = learner.loss(random_batch([(20, 3), (16, 3)]), generator(), TRAINING.unroll_steps)
     assert int(result.has_label[..., 0].sum()) == 4
 
 
@@ -226,7 +228,9 @@ def test_the_frozen_target_gets_no_gradient_and_every_part_of_confu_does() -> No
     learner = objective()
     learner.settings = replace(SETTINGS, future_dropout=0.0)
     before = {name: value.clone() for name, value in learner.target.state_dict().items()}
-    learner.loss(random_batch([(20, 3), (16, 3)]), generator()).loss.backward()
+    learner.loss(
+        random_batch([(20, 3), (16, 3)]), generator(), TRAINING.unroll_steps
+    ).loss.backward()
     assert all(parameter.grad is None for parameter in learner.target.parameters())
     for name, parameter in learner.head.named_parameters():
         assert parameter.grad is not None, name
@@ -245,7 +249,7 @@ def test_confus_own_parts_alone_learn_one_batch() -> None:
     adam = torch.optim.AdamW(own, lr=0.02)
     losses = []
     for _ in range(25):
-        result = learner.loss(batch, generator(1))
+        result = learner.loss(batch, generator(1), TRAINING.unroll_steps)
         losses.append(float(result.loss.detach()))
         result.loss.backward()
         adam.step()
@@ -262,7 +266,7 @@ def test_a_whole_confu_head_learns_one_batch() -> None:
     batch = random_batch([(20, 3), (18, 4)])
     losses = []
     for step in range(30):
-        result = learner.loss(batch, generator(step))
+        result = learner.loss(batch, generator(step), TRAINING.unroll_steps)
         losses.append(float(result.loss.detach()))
         result.loss.backward()
         for optimiser in optimisers:

@@ -46,7 +46,7 @@ def test_a_head_learns_one_batch() -> None:
     optimisers = make_optimisers(learner, replace(SETTINGS, muon_rate=0.02, adam_rate=0.01))
     losses, matches = [], []
     for _ in range(40):
-        result = learner.unrolled(batch)
+        result = learner.unrolled(batch, SETTINGS.unroll_steps)
         losses.append(float(result.loss.detach()))
         matches.append(float(result.matches.sum() / result.has_label.sum()))
         result.loss.backward()
@@ -62,7 +62,7 @@ def test_a_head_learns_one_batch() -> None:
 def test_the_target_gets_no_gradient_and_every_part_of_the_head_does() -> None:
     learner = objective()
     before = {name: value.clone() for name, value in learner.target.state_dict().items()}
-    learner.unrolled(random_batch([(20, 3)])).loss.backward()
+    learner.unrolled(random_batch([(20, 3)]), SETTINGS.unroll_steps).loss.backward()
     assert all(parameter.grad is None for parameter in learner.target.parameters())
     for name, parameter in learner.head.named_parameters():
         assert parameter.grad is not None, name
@@ -90,7 +90,7 @@ def test_a_step_never_reads_tokens_beyond_the_one_it_embeds() -> None:
     its label."""
     head, target = random_eagle(), tiny_target()
     batch = random_batch([(16, 2)])
-    changed = HeadBatch(batch.token_ids.clone(), batch.lengths, batch.num_prompt, 16)
+    changed = replace(batch, token_ids=batch.token_ids.clone())
     changed.token_ids[0, 10:] = (changed.token_ids[0, 10:] + 7) % VOCAB_SIZE
     rows, _ = root_rows(batch)
     outputs, labels = [], []
@@ -114,11 +114,11 @@ class Interrupted(Exception):
 class InterruptedObjective(EagleObjective):
     steps_left = 4
 
-    def loss(self, batch: HeadBatch, generator: torch.Generator) -> UnrollResult:
+    def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
         if self.steps_left == 0:
             raise Interrupted
         self.steps_left -= 1
-        return super().loss(batch, generator)
+        return super().loss(batch, generator, num_steps)
 
 
 def trainer(learner: EagleObjective, folder: Path) -> HeadTrainer:
