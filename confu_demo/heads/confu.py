@@ -34,8 +34,8 @@ class ConfuHeadConfig:
     experts_per_token: int = 2  # [O]
 
     def __post_init__(self) -> None:
-        if self.num_soft_prompts < 1:
-            raise ValueError(f"num_soft_prompts must be 1 or more, not {self.num_soft_prompts}")
+        if self.num_soft_prompts < 0:
+            raise ValueError(f"num_soft_prompts must be 0 or more, not {self.num_soft_prompts}")
         if not 1 <= self.experts_per_token <= self.num_experts:
             raise ValueError(
                 f"experts_per_token must be 1 to {self.num_experts}, not {self.experts_per_token}"

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,14 +34,20 @@ from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import (
     Anchors,
     AnchorSettings,
-    con_mask,
     draw_anchors,
     every_row,
     pack_rows,
     serving_anchor,
 )
+from confu_demo.training.confu_pass import (
+    FUTURE_MODES,
+    FutureMode,
+    FutureSource,
+    changed_future,
+    contemplate,
+    future_columns,
+)
 from confu_demo.training.drafter_unroll import (
-    FutureColumns,
     UnrollResult,
     gather_rows,
     unroll,
@@ -60,11 +66,8 @@ from confu_demo.training.head_batches import (
 from confu_demo.training.head_evaluation import score
 from confu_demo.training.head_job import HeadJob, Material, load_material, publish
 from confu_demo.training.head_trainer import HeadSettings, HeadTrainer
-from confu_demo.training.language_model import LanguageModel, causal_mask
+from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.own_outputs import OwnOutput
-
-FutureMode = Literal["on", "zeroed", "shuffled", "hidden"]
-FUTURE_MODES: tuple[FutureMode, ...] = ("on", "zeroed", "shuffled", "hidden")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,59 +81,9 @@ class ConfuSettings:
     num_experts: int = 8
     experts_per_token: int = 2
     future_dropout: float = 0.15
+    future_source: FutureSource = "fused"
     initial_future_bias: float = 0.0  # at -6, f off in effect, no gradient ever switched it on
     future_bias_rate: float = 0.1  # a scalar with several units to travel
-
-
-def contemplate(
-    target: LanguageModel,
-    head: ConfuHead,
-    batch: HeadBatch,
-    answers: TargetPass,
-    anchors: Anchors,
-) -> Tensor:
-    """Target features of the [con] at each anchor, [B, K, 3 * D], with gradients into soft
-    prompts and [con] mixture."""
-    layers = head.config.eagle.feature_layers
-    con, _ = head.con_mixture(gather_rows(answers.features, anchors.routed_from))
-    soft = head.soft_prompt.embeddings[None]
-    num_soft, num_documents = soft.size(1), con.size(0)
-    places = torch.arange(num_soft, device=con.device)[None]
-    prompt = target(soft, places, causal_mask(num_soft, con.device))
-    past = [
-        (
-            torch.cat((soft_keys.expand(num_documents, -1, -1, -1), keys), dim=2),
-            torch.cat((soft_values.expand(num_documents, -1, -1, -1), values), dim=2),
-        )
-        for (soft_keys, soft_values), (keys, values) in zip(
-            prompt.keys_values, answers.keys_values, strict=True
-        )
-    ]
-    mask = con_mask(batch, anchors, num_soft)
-    return target(con, anchors.places + 1, mask, past, feature_layers=layers).features
-
-
-def future_columns(
-    head: ConfuHead,
-    con_features: Tensor,
-    anchors: Anchors,
-    fused_rows: Tensor,
-    serving: Tensor,
-    visible: Tensor,
-) -> FutureColumns:
-    """The future token of every row: f and position from the anchor that serves it, embedding
-    from the fused feature of the row's own token, which is the last accepted one of a cycle that
-    starts there.
-
-    ``con_features`` [B, K, 3 * D]; ``fused_rows`` [B, R, D]; ``serving`` Long[B, R]; ``visible``
-    Bool[B, R]: rows that have a future token.
-    """
-    index = serving.clamp(min=0)
-    future = gather_rows(head.eagle.fuse(con_features), index)
-    embedding, _ = head.future_mixture(fused_rows)
-    positions = anchors.places.gather(1, index) + 1
-    _, keys, values = head.eagle.project(embedding, future, positions)
-    return FutureColumns(keys, values, head.future_bias, visible & (serving >= 0))
 
 
 class ConfuObjective:
@@ -150,6 +103,10 @@ class ConfuObjective:
         eagle = self.head.eagle
         return read_target(self.target, batch, eagle.config.feature_layers, eagle.t2d)
 
+    def contemplated(self, batch: HeadBatch, answers: TargetPass, anchors: Anchors) -> Tensor:
+        source = self.settings.future_source
+        return contemplate(self.target, self.head, batch, answers, anchors, source)
+
     def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
         """Random anchors; the rows that they serve; f hidden from some of these."""
         answers = self.read(batch)
@@ -158,7 +115,7 @@ class ConfuObjective:
         rows, valid = pack_rows(rows, valid & (serving_anchor(anchors, rows) >= 0))
         draws = torch.rand(rows.shape, generator=generator, device=rows.device)
         visible = valid & (draws >= self.settings.future_dropout)
-        con_features = contemplate(self.target, self.head, batch, answers, anchors)
+        con_features = self.contemplated(batch, answers, anchors)
         return self.unrolled(
             batch, answers, anchors, con_features, rows, valid, visible, num_steps, generator
         )
@@ -205,7 +162,7 @@ class ConfuObjective:
             answers = self.read(batch)
             rows, valid = root_rows(batch)
             anchors = every_row(rows, valid, self.settings.anchors.max_lag, generator)
-            con_features = contemplate(self.target, self.head, batch, answers, anchors)
+            con_features = self.contemplated(batch, answers, anchors)
             for mode in FUTURE_MODES:
                 features = changed_future(con_features, valid, mode, generator)
                 visible = None if mode == "hidden" else valid
@@ -216,21 +173,6 @@ class ConfuObjective:
 
     def own_rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         return [(self.settings.future_bias_rate, [self.head.future_bias])]
-
-
-def changed_future(
-    con_features: Tensor, valid: Tensor, mode: FutureMode, generator: torch.Generator
-) -> Tensor:
-    """The controls: [B, K, 3 * D] as it is, zeroed, or shuffled among all valid anchors."""
-    if mode == "zeroed":
-        return torch.zeros_like(con_features)
-    if mode == "shuffled":
-        real = con_features[valid]
-        order = torch.randperm(len(real), generator=generator, device=real.device)
-        changed = con_features.clone()
-        changed[valid] = real[order]
-        return changed
-    return con_features
 
 
 def initial_confu(

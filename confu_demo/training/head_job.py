@@ -94,7 +94,13 @@ def load_material(job: HeadJob, settings: HeadSettings, say: Callable[[str], Non
         )
         for name, outputs in wanted.items()
     }  # fmt: skip
-    return Material(target, sha256_of_folder(job.target), **documents)
+    return Material(
+        target=target,
+        target_sha256=sha256_of_folder(job.target),
+        train=documents["train"],
+        calibration=documents["calibration"],
+        heldout=documents["heldout"],
+    )
 
 
 def _chat_material(

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from confu_demo.training.language_model import Attention, LanguageModel, causal_mask, rotate
+from confu_demo.training.language_model import Attention, LanguageModel, Layer, causal_mask, rotate
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class RowDecoder:
             rows, capacity, width, dtype=torch.float16, device=weight.device
         )
         self._lengths = torch.zeros(rows, dtype=torch.long, device=weight.device)
+        self._layers = [layer for layer in model.model.layers if isinstance(layer, Layer)]
         self._head_weight = model.lm_head.weight.detach()
 
     @torch.no_grad()
@@ -84,7 +85,7 @@ class RowDecoder:
         slots = torch.arange(longest, device=positions.device)
         unseen = (slots > positions[:, None])[:, None, None]  # [B, 1, 1, T]
         thoughts = []
-        for index, layer in enumerate(self.model.model.layers):
+        for index, layer in enumerate(self._layers):
             if index in self.feature_layers:
                 thoughts.append(hidden)
             normed = layer.input_layernorm(hidden)

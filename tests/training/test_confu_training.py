@@ -17,14 +17,8 @@ from confu_demo.training.anchors import (
     routed_from,
     serving_anchor,
 )
-from confu_demo.training.confu import (
-    ConfuObjective,
-    ConfuSettings,
-    changed_future,
-    contemplate,
-    future_columns,
-    initial_confu,
-)
+from confu_demo.training.confu import ConfuObjective, ConfuSettings, initial_confu
+from confu_demo.training.confu_pass import changed_future, contemplate, future_columns
 from confu_demo.training.drafter_unroll import gather_rows, unroll
 from confu_demo.training.eagle3 import EagleObjective
 from confu_demo.training.head_batches import root_rows

@@ -16,7 +16,7 @@ from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import Anchors
-from confu_demo.training.confu import contemplate, future_columns
+from confu_demo.training.confu_pass import contemplate, future_columns
 from confu_demo.training.drafter_unroll import FutureColumns, gather_rows, unroll, unroll_loss
 from confu_demo.training.head_batches import HeadBatch, read_target, root_rows
 from tests.training.head_kit import (

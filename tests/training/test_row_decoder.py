@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -73,12 +74,12 @@ def test_a_record_read_back_equals_the_targets_own_pass(tmp_path: Path) -> None:
     device = torch.device("cpu")
     plain = read_target(target, collate(documents, device), LAYERS, t2d)
     read = read_target(target, collate(recorded, device), LAYERS, t2d)
-    close = {"atol": 2e-3, "rtol": 2e-3}  # float16 on disk
+    close = partial(torch.testing.assert_close, atol=2e-3, rtol=2e-3)  # float16 on disk
     for row, output in enumerate(documents):
         num = len(output.token_ids) - 1
-        torch.testing.assert_close(read.features[row, :num], plain.features[row, :num], **close)
-        torch.testing.assert_close(read.probs[row, :num], plain.probs[row, :num], **close)
+        close(read.features[row, :num], plain.features[row, :num])
+        close(read.probs[row, :num], plain.probs[row, :num])
         assert torch.equal(read.argmax[row, :num], plain.argmax[row, :num])
         for mine, theirs in zip(read.keys_values, plain.keys_values, strict=True):
-            torch.testing.assert_close(mine[0][row, :, :num], theirs[0][row, :, :num], **close)
-            torch.testing.assert_close(mine[1][row, :, :num], theirs[1][row, :, :num], **close)
+            close(mine[0][row, :, :num], theirs[0][row, :, :num])
+            close(mine[1][row, :, :num], theirs[1][row, :, :num])

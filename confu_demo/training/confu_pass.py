@@ -1,0 +1,102 @@
+"""What the target contemplates while training, and the future columns that come of it.
+
+Pure functions of a head, a batch and the target's pass over it; the recipe is told in
+:mod:`confu_demo.training.confu`. Owns the controls of f as well. [P] marks the paper
+(arXiv 2603.08899), [O] our choice.
+
+Shape letters: B documents, S tokens, R rows, K anchors, s soft prompts, D hidden.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from confu_demo.heads.confu import ConfuHead
+from confu_demo.training.anchors import Anchors, con_mask
+from confu_demo.training.drafter_unroll import FutureColumns, gather_rows
+from confu_demo.training.head_batches import HeadBatch, TargetPass
+from confu_demo.training.language_model import KeyValue, LanguageModel, causal_mask
+
+FutureMode = Literal["on", "zeroed", "shuffled", "hidden"]
+FutureSource = Literal["fused", "last"]
+"""Where f is read: the fused three-layer feature of [con], or its state after the last layer."""
+FUTURE_MODES: tuple[FutureMode, ...] = ("on", "zeroed", "shuffled", "hidden")
+
+
+def contemplate(
+    target: LanguageModel,
+    head: ConfuHead,
+    batch: HeadBatch,
+    answers: TargetPass,
+    anchors: Anchors,
+    source: FutureSource = "fused",
+) -> Tensor:
+    """Target features of the [con] at each anchor, [B, K, 3 * D], with gradients into soft
+    prompts and [con] mixture; from the "last" layer its un-normalised state [B, K, D]."""
+    layers = head.config.eagle.feature_layers
+    con, _ = head.con_mixture(gather_rows(answers.features, anchors.routed_from))
+    soft = head.soft_prompt.embeddings[None]
+    num_soft, num_documents = soft.size(1), con.size(0)
+    soft_keys_values: list[KeyValue] = []
+    if num_soft:
+        places = torch.arange(num_soft, device=con.device)[None]
+        prompt = target(soft, places, causal_mask(num_soft, con.device))
+        soft_keys_values = prompt.keys_values
+    past = (
+        answers.keys_values
+        if not num_soft
+        else [
+            (
+                torch.cat((soft_keys.expand(num_documents, -1, -1, -1), keys), dim=2),
+                torch.cat((soft_values.expand(num_documents, -1, -1, -1), values), dim=2),
+            )
+            for (soft_keys, soft_values), (keys, values) in zip(
+                soft_keys_values, answers.keys_values, strict=True
+            )
+        ]
+    )
+    mask = con_mask(batch, anchors, num_soft)
+    output = target(con, anchors.places + 1, mask, past, feature_layers=layers)
+    return output.hidden if source == "last" else output.features
+
+
+def future_columns(
+    head: ConfuHead,
+    con_features: Tensor,
+    anchors: Anchors,
+    fused_rows: Tensor,
+    serving: Tensor,
+    visible: Tensor,
+) -> FutureColumns:
+    """The future token of every row: f and position from the anchor that serves it, embedding
+    from the fused feature of the row's own token, which is the last accepted one of a cycle that
+    starts there.
+
+    ``con_features`` [B, K, 3 * D]; ``fused_rows`` [B, R, D]; ``serving`` Long[B, R]; ``visible``
+    Bool[B, R]: rows that have a future token.
+    """
+    index = serving.clamp(min=0)
+    is_fused = con_features.size(-1) == head.config.eagle.hidden_size  # read after the last layer
+    future = gather_rows(con_features if is_fused else head.eagle.fuse(con_features), index)
+    embedding, _ = head.future_mixture(fused_rows)
+    positions = anchors.places.gather(1, index) + 1
+    _, keys, values = head.eagle.project(embedding, future, positions)
+    return FutureColumns(keys, values, head.future_bias, visible & (serving >= 0))
+
+
+def changed_future(
+    con_features: Tensor, valid: Tensor, mode: FutureMode, generator: torch.Generator
+) -> Tensor:
+    """The controls: [B, K, 3 * D] as it is, zeroed, or shuffled among all valid anchors."""
+    if mode == "zeroed":
+        return torch.zeros_like(con_features)
+    if mode == "shuffled":
+        real = con_features[valid]
+        order = torch.randperm(len(real), generator=generator, device=real.device)
+        changed = con_features.clone()
+        changed[valid] = real[order]
+        return changed
+    return con_features
