@@ -40,13 +40,24 @@ class SamplingConfig:
 class TreeConfig:
     """The dynamic draft tree of EAGLE-3 [E]: ``depth`` expansions of a frontier of ``top_k``
     nodes; the best ``num_nodes`` (root included) by cumulative log-probability are verified.
-    The defaults were the fastest of six shapes on the bundled suite and two CPU cores [O]."""
+    The defaults were the fastest of six shapes on the bundled suite and two CPU cores [O].
+
+    In mode ``auto`` [O] the machine decides every tree by measured cost, and the three numbers
+    are limits (:meth:`auto` has wide ones)."""
 
     num_nodes: int = 16
     depth: int = 7
     top_k: int = 2
+    mode: Literal["fixed", "auto"] = "fixed"
+
+    @classmethod
+    def auto(cls) -> TreeConfig:
+        return cls(mode="auto", num_nodes=64, depth=10, top_k=8)
 
     def __post_init__(self) -> None:
+        _require(
+            self.mode in ("fixed", "auto"), f"the tree must be auto or fixed, not {self.mode!r}"
+        )
         _require(1 <= self.num_nodes <= 256, f"tree nodes must be 1 to 256, not {self.num_nodes}")
         _require(1 <= self.depth <= 32, f"tree depth must be 1 to 32, not {self.depth}")
         _require(1 <= self.top_k <= 32, f"tree top_k must be 1 to 32, not {self.top_k}")
@@ -67,16 +78,22 @@ class LookupConfig:
         )
 
 
+ALL_NODES = -1
+AUTO_BUDGET = -2
+"""Contemplate budgets beside a number: every node, and as many as should pay."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfuConfig:
     """ConFu [P]. ``future`` switches f for controls [O]: on, zeroed, or shuffled (f of an
-    earlier cycle); ``contemplate_budget`` is how many tree nodes get a contemplate token
-    [O]: -1 is every node (the paper), 0 none (EAGLE-3)."""
+    earlier cycle); ``contemplate_budget`` is how many tree nodes get a contemplate token [O]:
+    -1 is every node (the paper), 0 none (EAGLE-3), -2 leaves it to the machine (which needs a
+    tree in mode auto)."""
 
     future: Literal["on", "zeroed", "shuffled"] = "on"
     soft_prompts: bool = True
     mixtures: bool = True
-    contemplate_budget: int = -1
+    contemplate_budget: int = ALL_NODES
 
     def __post_init__(self) -> None:
         _require(
@@ -84,8 +101,9 @@ class ConfuConfig:
             f"future must be on, zeroed or shuffled, not {self.future!r}",
         )
         _require(
-            self.contemplate_budget >= -1,
-            f"contemplate_budget must be -1 (all), 0 or more, not {self.contemplate_budget}",
+            self.contemplate_budget >= AUTO_BUDGET,
+            "contemplate_budget must be -2 (auto), -1 (all), 0 or more, "
+            f"not {self.contemplate_budget}",
         )
 
 
@@ -134,6 +152,10 @@ class DecodeConfig:
         _require(
             1 <= self.max_new_tokens <= 100_000,
             f"max new tokens must be 1 to 100000, not {self.max_new_tokens}",
+        )
+        _require(
+            self.tree.mode == "auto" or self.confu.contemplate_budget != AUTO_BUDGET,
+            "contemplate_budget auto needs tree auto: with a fixed tree name a number or all",
         )
 
 

@@ -48,6 +48,19 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCosts:
+    """What the machine was measured to need, in milliseconds; from it trees are chosen.
+
+    ``verify`` is (tokens, ms) of a target forward after 200 cached ones, ``draft_ms`` the
+    drafter's part of a cycle before its first level, ``level`` (expanded nodes, ms) of a level.
+    """
+
+    verify: tuple[tuple[int, float], ...]
+    draft_ms: float
+    level: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
     t_ms: float
     schema_version: int
@@ -58,6 +71,7 @@ class RunStarted:
     prompt_text: str
     seed: int
     provenance: Provenance | None = None
+    costs: MeasuredCosts | None = None  # where the machine decides the tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +122,28 @@ class Contemplation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftPlan:
+    """What the machine expected of a tree that it chose, by its measured costs.
+
+    ``expected_tokens`` is accepted draft tokens + 1; ``expected_ms`` the cost of the whole cycle;
+    ``levels`` how many levels the drafter grew below the root's children; ``tokens_per_ms`` the
+    rate that every further node had to be worth.
+    """
+
+    expected_tokens: float
+    expected_ms: float
+    levels: int
+    tokens_per_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DraftProposed:
     t_ms: float
     cycle: int
     tree: DraftTree
     ms: float
     contemplation: Contemplation | None = None
+    plan: DraftPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import ipaddress
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +20,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# Measurements of the machine are kept for the next start: not those of tests, and not in the
+# user's own folder.
+_CACHE = tempfile.mkdtemp(prefix="confu-demo-cache-")
+atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
+os.environ["CONFU_DEMO_CACHE"] = _CACHE
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from confu_demo.config import (
+    AUTO_BUDGET,
     ConfspecConfig,
     ConfuConfig,
     DecodeConfig,
@@ -35,7 +36,13 @@ WRONG = [
     (LookupConfig, {"max_ngram": 0}, "max_ngram must be 1 to 16, not 0"),
     (LookupConfig, {"num_draft_tokens": 65}, "lookup draft tokens must be 1 to 64, not 65"),
     (ConfuConfig, {"future": "maybe"}, "future must be on, zeroed or shuffled, not 'maybe'"),
-    (ConfuConfig, {"contemplate_budget": -2}, "contemplate_budget must be -1"),
+    (TreeConfig, {"mode": "best"}, "the tree must be auto or fixed, not 'best'"),
+    (ConfuConfig, {"contemplate_budget": -3}, r"contemplate_budget must be -2 \(auto\)"),
+    (
+        DecodeConfig,
+        {"confu": ConfuConfig(contemplate_budget=AUTO_BUDGET)},
+        "contemplate_budget auto needs tree auto",
+    ),
     (ConfspecConfig, {"draft_steps": -1}, "draft steps must be 0 to 16, not -1"),
     (ConfspecConfig, {"threshold": 2.1}, "threshold must be 0 to 2 .*, not 2.1"),
     (ConfspecConfig, {"threshold": math.nan}, "threshold must be 0 to 2 .*, not nan"),
@@ -50,6 +57,11 @@ LIMITS = [
     (TreeConfig, {"num_nodes": 256, "depth": 32, "top_k": 32}),
     (LookupConfig, {"max_ngram": 16, "num_draft_tokens": 64}),
     (ConfuConfig, {"contemplate_budget": -1}),
+    (ConfuConfig, {"contemplate_budget": AUTO_BUDGET}),
+    (
+        DecodeConfig,
+        {"tree": TreeConfig.auto(), "confu": ConfuConfig(contemplate_budget=AUTO_BUDGET)},
+    ),
     (ConfspecConfig, {"draft_steps": 0, "threshold": 0.0, "max_step_tokens": 1}),
     (ConfspecConfig, {"draft_steps": 16, "threshold": 2.0, "min_verdict_mass": 1.0}),
     (DecodeConfig, {"max_new_tokens": 100_000}),

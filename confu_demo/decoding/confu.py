@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import torch
 
 from confu_demo.config import DecodeConfig, TreeConfig
+from confu_demo.decoding.auto_growth import make_growth
 from confu_demo.decoding.base import (
     BoundModel,
     Clock,
@@ -31,9 +32,12 @@ from confu_demo.decoding.base import (
     on_clock,
 )
 from confu_demo.decoding.contemplation import ConfuParts, Contemplator
+from confu_demo.decoding.draft_cost import cycle_costs
 from confu_demo.decoding.drafting import Drafter
+from confu_demo.decoding.growth import Growth
 from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.decoding.run import Run, require_room
+from confu_demo.decoding.tree_plan import CycleCosts
 from confu_demo.decoding.verification import kept_rows, verify
 from confu_demo.engine.sampling import PositionNoise, sample
 from confu_demo.heads.confu import ConfuHead
@@ -47,9 +51,15 @@ class ConfuDecoder:
     lossless = True
 
     def __init__(
-        self, target: BoundModel, head: ConfuHead, head_info: ModelInfo | None = None
+        self,
+        target: BoundModel,
+        head: ConfuHead,
+        head_info: ModelInfo | None = None,
+        costs: CycleCosts | None = None,
     ) -> None:
+        """``costs`` as in :class:`~confu_demo.decoding.eagle3.Eagle3Decoder`."""
         self.target = target
+        self._costs = costs
         self.head_info = head_info or head_model_info(head, self.method)
         self._head = PackedHead(head.eagle, target.model)
         self._parts = ConfuParts(head, target.model)
@@ -59,13 +69,29 @@ class ConfuDecoder:
     ) -> Iterator[Event]:
         """Raises ``ValueError`` at once if prompt and new tokens do not fit the context."""
         require_room(request, config, self.target)
-        return on_clock(clock, self._run(request, config, clock, stop))
+        budget, may_look = config.confu.contemplate_budget, self.target.model.device.type == "cpu"
+        growth = make_growth(config, budget, self._cycle_costs, may_look=may_look)
+        return on_clock(clock, self._run(request, config, clock, stop, growth))
 
-    def _new_drafter(self, capacity: int, tree: TreeConfig, has_future: bool) -> Drafter:
-        return Drafter(self._head, capacity, tree, self._parts.future_bias if has_future else None)
+    def _cycle_costs(self) -> CycleCosts:
+        if self._costs is None:
+            bias = self._parts.future_bias
+            self._costs = cycle_costs(self.target, self._head, self.head_info, bias)
+        return self._costs
+
+    def _new_drafter(
+        self, capacity: int, tree: TreeConfig, growth: Growth, has_future: bool
+    ) -> Drafter:
+        bias = self._parts.future_bias if has_future else None
+        return Drafter(self._head, capacity, tree, bias, growth)
 
     def _run(
-        self, request: DecodeRequest, config: DecodeConfig, clock: Clock, stop: Stop
+        self,
+        request: DecodeRequest,
+        config: DecodeConfig,
+        clock: Clock,
+        stop: Stop,
+        growth: Growth,
     ) -> Iterator[Event]:
         models = (self.target.info, self.head_info)
         run = Run(self.method, models, self.target, request, config, clock)
@@ -74,9 +100,9 @@ class ConfuDecoder:
         capacity = run.num_prompt + config.max_new_tokens
         cache = model.new_cache(capacity + 2 * config.tree.num_nodes)
         contemplator = Contemplator(self._parts, config.confu, sampling.seed)
-        drafter = self._new_drafter(capacity, config.tree, contemplator.is_on)
+        drafter = self._new_drafter(capacity, config.tree, growth, contemplator.is_on)
         try:
-            yield run.started()
+            yield run.started(growth.costs)
             with run.prefill:
                 prompt = torch.tensor(request.token_ids, device=model.device)
                 last = slice(run.num_prompt - 1, run.num_prompt)
@@ -101,7 +127,8 @@ class ConfuDecoder:
                     tree = drafter.propose(new_ids, fused, run.num_left - 1, future)
                 with run.verify:
                     start = cache.length
-                    out = contemplator.verify_forward(cache, tree, features[-1:])
+                    num_con = growth.num_con(tree)
+                    out = contemplator.verify_forward(cache, tree, features[-1:], num_con)
                     host, answer = verify(tree, out.logits, sampling, noise, start)
                     tokens = answer.committed(host)
                     num_kept = run.cut(tokens)
@@ -114,8 +141,9 @@ class ConfuDecoder:
                 run.draft_forwards = drafter.num_forwards
                 with off_clock(clock):
                     contemplation = contemplator.describe(self.target.tokenizer)
+                plan = growth.learn(host, answer.accepted)
                 yield from run.end_cycle(
-                    host, answer, num_kept, contemplator.num_con, contemplation
+                    host, answer, num_kept, contemplator.num_con, contemplation, plan
                 )
             yield run.finished()
         finally:

@@ -35,12 +35,15 @@ NUM_FORESEEN = 3
 def contemplated_nodes(tree: TokenTree, budget: int) -> Tensor:
     """Which nodes get a contemplate token, Long[M] increasing.
 
-    A negative budget is every node [P]. Otherwise the ``budget`` nodes with the best cumulative
-    log-probability [O]: the root first of all, and a node never without its ancestors (stable
-    ties).
+    A negative budget is every node [P]. Otherwise the root, whose f serves wherever nothing else
+    does, and the nodes most likely to be the last accepted one [O]: only the [con] of that node
+    is ever used, so a likely node with a likely child needs none. Equal chances in node order.
     """
-    num = tree.num_nodes if budget < 0 else min(budget, tree.num_nodes)
-    return best(tree.scores, num).sort().values
+    if budget < 0 or budget >= tree.num_nodes:
+        return torch.arange(tree.num_nodes, device=tree.parents.device)
+    chances = tree.last_accepted.clone()
+    chances[:1] = 2.0  # above any chance
+    return best(chances, budget).sort().values
 
 
 def serving_node(node: int, parents: Sequence[int], contemplated: Sequence[int]) -> int:
@@ -130,10 +133,11 @@ class Contemplator:
         return FutureInput(drafter.fuse(features), embedding, newest.position)
 
     def verify_forward(
-        self, cache: KVCache, tree: TokenTree, last_features: Tensor
+        self, cache: KVCache, tree: TokenTree, last_features: Tensor, budget: int | None = None
     ) -> ForwardOutput:
         """One target forward over N tree rows and M [con] rows, which share one embedding,
-        routed from the features [1, 3*D_t] of the token before the root [O]. Logits of the N."""
+        routed from the features [1, 3*D_t] of the token before the root [O]. Logits of the N.
+        ``budget``: as in :func:`contemplated_nodes`, and not 0; None: the settings' own."""
         start, num_nodes = cache.length, tree.num_nodes
         model, layers = self._parts.model, self._parts.layers
         if not self.is_on:
@@ -144,7 +148,9 @@ class Contemplator:
                 mask=verify_mask(tree.ancestors, start),
                 feature_layers=layers,
             )
-        con_nodes = contemplated_nodes(tree, self._config.contemplate_budget)
+        if budget is None:
+            budget = self._config.contemplate_budget
+        con_nodes = contemplated_nodes(tree, budget)
         num_con = con_nodes.shape[0]
         # A partial budget costs a copy to the host; with every node the indices are known.
         self._con_nodes = range(num_nodes) if num_con == num_nodes else con_nodes.tolist()

@@ -12,7 +12,7 @@ Shape letters: N tree nodes, F frontier nodes, K children of each, C candidates 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,7 +27,7 @@ class TokenTree:
 
     ``token_ids``, ``parents``, ``depths`` Long[N] (parent of the root -1, its depth 0);
     ``log_probs`` float[N] of each node given its parent (root 0); ``scores`` float[N], their sum
-    along the path; ``ancestors`` Bool[N, N].
+    along the path, weighed where the tree was grown so; ``ancestors`` Bool[N, N].
     """
 
     token_ids: Tensor
@@ -40,6 +40,13 @@ class TokenTree:
     @property
     def num_nodes(self) -> int:
         return self.token_ids.shape[0]
+
+    @property
+    def last_accepted(self) -> Tensor:
+        """float[N]: the chance of every node to be the last accepted one, by its score: to be
+        accepted, and none of its children in the tree."""
+        chances = self.scores.exp()
+        return chances.index_add(0, self.parents[1:], -chances[1:])
 
 
 def best(scores: Tensor, num: int) -> Tensor:
@@ -78,8 +85,10 @@ class Frontier:
 class CandidatePool:
     """Candidates of a growing tree. Index 0 is the root with score 0, so it is always best."""
 
-    def __init__(self, root_id: Tensor) -> None:
-        """``root_id`` Long[1], on the device."""
+    def __init__(self, root_id: Tensor, weigh: Callable[[Tensor], Tensor] | None = None) -> None:
+        """``root_id`` Long[1], on the device. ``weigh`` turns the drafter's log-probabilities
+        into what is added along a path instead of them; it must return nothing above 0."""
+        self._weigh = weigh
         zero = torch.zeros(1, device=root_id.device)
         self._ids, self._log_probs, self._scores = [root_id], [zero], [zero]
         self._parents = [root_id.new_full((1,), -1)]
@@ -92,7 +101,8 @@ class CandidatePool:
         """Adds the children Long/float[F, K] of the frontier; returns the next frontier, the
         best K of them."""
         num_children = token_ids.shape[1]
-        scores = (self._frontier_scores[:, None] + log_probs).flatten()
+        weights = log_probs if self._weigh is None else self._weigh(log_probs)
+        scores = (self._frontier_scores[:, None] + weights).flatten()
         ids = token_ids.flatten()
         self._ids.append(ids)
         self._log_probs.append(log_probs.flatten())
@@ -104,6 +114,22 @@ class CandidatePool:
         self._count += scores.shape[0]
         self._levels += 1
         return Frontier(ids.index_select(0, chosen), chosen // num_children)
+
+    def narrow(self, frontier: Frontier, width: int) -> Frontier:
+        """Gives up all but the best ``width`` nodes of the frontier (they stay candidates)."""
+        self._frontier = self._frontier[:width]
+        self._frontier_scores = self._frontier_scores[:width]
+        return Frontier(frontier.token_ids[:width], frontier.rows[:width])
+
+    @property
+    def frontier_scores(self) -> Tensor:
+        """float[F], best first."""
+        return self._frontier_scores
+
+    @property
+    def ranked_scores(self) -> Tensor:
+        """float[C] of all candidates, best first: the root's 0 leads."""
+        return torch.cat(self._scores).sort(descending=True).values
 
     def is_settled(self, num_nodes: int) -> bool:
         """True when no further child can enter the best ``num_nodes``: a child scores at most

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from confu_demo.config import TreeConfig
 from confu_demo.decoding.draft_tree import CandidatePool, TokenTree, chain
+from confu_demo.decoding.growth import FixedGrowth, Growth
 from confu_demo.decoding.packed_head import PackedHead
 
 
@@ -41,12 +42,20 @@ class Drafter:
     """One run's drafter. ``num_rows`` committed rows are in the cache."""
 
     def __init__(
-        self, head: PackedHead, capacity: int, tree: TreeConfig, future_bias: float | None = None
+        self,
+        head: PackedHead,
+        capacity: int,
+        tree: TreeConfig,
+        future_bias: float | None = None,
+        growth: Growth | None = None,
     ) -> None:
         """``capacity``: how many committed tokens it must hold. ``future_bias``: the score
-        that is added to the future column; None for EAGLE-3, which has no such column."""
+        that is added to the future column; None for EAGLE-3, which has no such column.
+        ``growth`` decides how far a tree grows, within ``tree``; None: as far as that."""
         config = head.config
         self._head, self._tree = head, tree
+        # On an accelerator a look at the scores costs more than a level.
+        self._growth = growth or FixedGrowth(tree, may_look=head.like.device.type == "cpu")
         self._num_children = min(tree.top_k, config.draft_vocab_size)
         self._first = 0 if future_bias is None else 1  # slot of row 0
         slots = self._first + capacity + 1 + self._num_children * tree.depth
@@ -82,25 +91,28 @@ class Drafter:
         if max_depth < 1 or self._tree.num_nodes == 1:
             # Nothing to draft, now or later: the run ends with this cycle, or never drafts.
             return chain(token_ids[-1:].tolist(), head.like.device)
-        pool = CandidatePool(token_ids[-1:])
+        growth = self._growth
+        pool = CandidatePool(token_ids[-1:], growth.weigh)
         hidden = self._add_rows(head.target.embed(token_ids), fused, future)
         self.num_forwards += 1
         next_position = self.num_rows
         frontier = pool.expand(*head.best_children(hidden, self._num_children))
-        tree_bias = self._own
-        may_look = head.like.device.type == "cpu"  # elsewhere a look costs more than a level
+        tree_bias = self._own[:1, :0]  # no slots of the tree yet
         levels = min(self._tree.depth, max_depth - 1)
         for level in range(levels):
-            if may_look and pool.is_settled(self._tree.num_nodes):
+            width = growth.width(level, pool)
+            if width == 0:
                 break
-            if level > 0:
-                tree_bias = torch.cat((tree_bias[frontier.rows], self._own), dim=1)
+            if width < self._num_children:
+                frontier = pool.narrow(frontier, width)
+            own = self._own[:width, :width]
+            tree_bias = torch.cat((tree_bias[frontier.rows], own), dim=1)
             features = hidden.index_select(0, frontier.rows)
             embeddings = head.target.embed(frontier.token_ids)
             hidden = self._tree_rows(embeddings, features, next_position + level, tree_bias)
             self.num_forwards += 1
             frontier = pool.expand(*head.best_children(hidden, self._num_children))
-        return pool.tree(self._tree.num_nodes)
+        return pool.tree(growth.num_nodes(pool))
 
     def _add_rows(self, embeddings: Tensor, fused: Tensor, future: FutureInput | None) -> Tensor:
         """Writes committed rows (and the future column); returns the last row's output [1, D]."""
@@ -130,7 +142,7 @@ class Drafter:
         prefix = self._first + self.num_rows
         end = prefix + tree_bias.shape[1]
         self._write(end - embeddings.shape[0], heads)
-        bias = torch.cat((self._prefix_bias[:, :prefix], tree_bias), dim=1)
+        bias = torch.cat((self._prefix_bias[: tree_bias.shape[0], :prefix], tree_bias), dim=1)
         return self._finish(features, heads[:, : self._head.config.num_heads], end, bias)
 
     def _write(self, slot: int, heads: Tensor) -> None:

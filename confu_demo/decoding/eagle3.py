@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import torch
 
 from confu_demo.config import DecodeConfig, TreeConfig
+from confu_demo.decoding.auto_growth import make_growth
 from confu_demo.decoding.base import (
     BoundModel,
     Clock,
@@ -21,10 +22,13 @@ from confu_demo.decoding.base import (
     head_model_info,
     on_clock,
 )
+from confu_demo.decoding.draft_cost import cycle_costs
 from confu_demo.decoding.drafting import Drafter
+from confu_demo.decoding.growth import Growth
 from confu_demo.decoding.masks import verify_mask
 from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.decoding.run import Run, require_room
+from confu_demo.decoding.tree_plan import CycleCosts
 from confu_demo.decoding.verification import kept_rows, verify
 from confu_demo.engine.sampling import PositionNoise, sample
 from confu_demo.heads.eagle import EagleHead
@@ -38,9 +42,16 @@ class Eagle3Decoder:
     lossless = True
 
     def __init__(
-        self, target: BoundModel, head: EagleHead, head_info: ModelInfo | None = None
+        self,
+        target: BoundModel,
+        head: EagleHead,
+        head_info: ModelInfo | None = None,
+        costs: CycleCosts | None = None,
     ) -> None:
+        """``costs``: what a cycle costs; None: measured where a run leaves the tree to the
+        machine, before its clock runs."""
         self.target = target
+        self._costs = costs
         self.head_info = head_info or head_model_info(head, self.method)
         self._layers = head.config.feature_layers
         self._head = PackedHead(head, target.model)
@@ -50,13 +61,25 @@ class Eagle3Decoder:
     ) -> Iterator[Event]:
         """Raises ``ValueError`` at once if prompt and new tokens do not fit the context."""
         require_room(request, config, self.target)
-        return on_clock(clock, self._run(request, config, clock, stop))
+        may_look = self.target.model.device.type == "cpu"
+        growth = make_growth(config, 0, self._cycle_costs, may_look=may_look)
+        return on_clock(clock, self._run(request, config, clock, stop, growth))
 
-    def _new_drafter(self, capacity: int, tree: TreeConfig) -> Drafter:
-        return Drafter(self._head, capacity, tree)
+    def _cycle_costs(self) -> CycleCosts:
+        if self._costs is None:
+            self._costs = cycle_costs(self.target, self._head, self.head_info)
+        return self._costs
+
+    def _new_drafter(self, capacity: int, tree: TreeConfig, growth: Growth) -> Drafter:
+        return Drafter(self._head, capacity, tree, growth=growth)
 
     def _run(
-        self, request: DecodeRequest, config: DecodeConfig, clock: Clock, stop: Stop
+        self,
+        request: DecodeRequest,
+        config: DecodeConfig,
+        clock: Clock,
+        stop: Stop,
+        growth: Growth,
     ) -> Iterator[Event]:
         models = (self.target.info, self.head_info)
         run = Run(self.method, models, self.target, request, config, clock)
@@ -64,9 +87,9 @@ class Eagle3Decoder:
         noise = PositionNoise(sampling.seed, model.config.vocab_size)
         capacity = run.num_prompt + config.max_new_tokens
         cache = model.new_cache(capacity + config.tree.num_nodes)
-        drafter = self._new_drafter(capacity, config.tree)
+        drafter = self._new_drafter(capacity, config.tree, growth)
         try:
-            yield run.started()
+            yield run.started(growth.costs)
             with run.prefill:
                 prompt = torch.tensor(request.token_ids, device=model.device)
                 last = slice(run.num_prompt - 1, run.num_prompt)
@@ -104,7 +127,8 @@ class Eagle3Decoder:
                     features = features_of(out)[rows]
                 run.count_verify(tree.num_nodes)
                 run.draft_forwards = drafter.num_forwards
-                yield from run.end_cycle(host, answer, num_kept)
+                plan = growth.learn(host, answer.accepted)
+                yield from run.end_cycle(host, answer, num_kept, plan=plan)
             yield run.finished()
         finally:
             del cache, drafter

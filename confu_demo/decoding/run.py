@@ -17,11 +17,13 @@ from confu_demo.decoding.verification import HostTree, Verification
 from confu_demo.trace import (
     SCHEMA_VERSION,
     Contemplation,
+    DraftPlan,
     DraftProposed,
     DraftTree,
     DraftVerified,
     Event,
     FinishReason,
+    MeasuredCosts,
     ModelInfo,
     Origin,
     PrefillFinished,
@@ -103,7 +105,7 @@ class Run:
         """How many tokens may still be committed."""
         return self.config.max_new_tokens - self.num_new
 
-    def started(self) -> RunStarted:
+    def started(self, costs: MeasuredCosts | None = None) -> RunStarted:
         return RunStarted(
             t_ms=self.clock.now(),
             schema_version=SCHEMA_VERSION,
@@ -113,6 +115,7 @@ class Run:
             prompt_token_ids=self.request.token_ids,
             prompt_text=self.request.text,
             seed=self.config.sampling.seed,
+            costs=costs,
         )
 
     def prefilled(self) -> PrefillFinished:
@@ -163,6 +166,7 @@ class Run:
         num_kept: int,
         num_contemplate_tokens: int = 0,
         contemplation: Contemplation | None = None,
+        plan: DraftPlan | None = None,
     ) -> tuple[Event, ...]:
         """The events of the cycle that was just timed; commits its first ``num_kept`` tokens."""
         tokens = answer.committed(tree)
@@ -180,6 +184,7 @@ class Run:
             ),
             ms=self.draft.last_ms,
             contemplation=contemplation,
+            plan=plan,
         )
         verified = DraftVerified(
             t_ms=self.verify.ended_ms,

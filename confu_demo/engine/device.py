@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import torch
 
@@ -36,6 +38,18 @@ def synchronise(device: torch.device) -> Callable[[], None]:
     if device.type == "mps":
         return torch.mps.synchronize
     return _nothing
+
+
+def hardware_name(device: torch.device) -> str:
+    """What computes, for telling machines apart: the accelerator's or the processor's name."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    processor = next(named, platform.processor() or platform.machine())
+    return f"{device.type} {processor}"
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from confu_demo.decoding.confu import ConfuDecoder
 from confu_demo.decoding.draft_tree import TokenTree, make_tree
 from confu_demo.decoding.drafting import Drafter, FutureInput
 from confu_demo.decoding.eagle3 import Eagle3Decoder
+from confu_demo.decoding.growth import Growth
 from confu_demo.engine.model_config import Family, ModelConfig
 from confu_demo.engine.target import LeanModel
 from confu_demo.engine.text import Detokenizer
@@ -224,8 +225,8 @@ class KnowingEagle(Eagle3Decoder):
         self._text, self._num_right = text, num_right
         return self
 
-    def _new_drafter(self, capacity: int, tree: TreeConfig) -> Drafter:
-        drafter = KnowingDrafter(self._head, capacity, tree)
+    def _new_drafter(self, capacity: int, tree: TreeConfig, growth: Growth) -> Drafter:
+        drafter = KnowingDrafter(self._head, capacity, tree, growth=growth)
         drafter.tell(self._text, self.target.model.config.vocab_size, self._num_right)
         return drafter
 
@@ -237,9 +238,11 @@ class KnowingConfu(ConfuDecoder):
         self._text, self._num_right = text, num_right
         return self
 
-    def _new_drafter(self, capacity: int, tree: TreeConfig, has_future: bool) -> Drafter:
+    def _new_drafter(
+        self, capacity: int, tree: TreeConfig, growth: Growth, has_future: bool
+    ) -> Drafter:
         bias = self._parts.future_bias if has_future else None
-        drafter = KnowingDrafter(self._head, capacity, tree, bias)
+        drafter = KnowingDrafter(self._head, capacity, tree, bias, growth)
         drafter.tell(self._text, self.target.model.config.vocab_size, self._num_right)
         return drafter
 

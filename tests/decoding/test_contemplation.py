@@ -142,12 +142,37 @@ def test_soft_prompts_change_what_contemplate_tokens_say() -> None:
     assert (with_prompts - without)[7:].abs().amax(dim=1).min() > 1e-3
 
 
+#: Chances of the nodes of PARENTS to be accepted; to be the last accepted one they are
+#: 0.1, 0.15, 0.06, 0.3, 0.03, 0.24, 0.12.
+CHANCES = (1.0, 0.6, 0.3, 0.3, 0.15, 0.24, 0.12)
+
+
+def likely_tree() -> TokenTree:
+    scores = torch.tensor(CHANCES).log()
+    return make_tree(torch.tensor(IDS), torch.tensor(PARENTS), scores, scores, max_depth=3)
+
+
+def test_a_node_is_the_last_accepted_if_it_is_accepted_and_no_child_of_it() -> None:
+    shares = likely_tree().last_accepted
+    torch.testing.assert_close(shares, torch.tensor([0.1, 0.15, 0.06, 0.3, 0.03, 0.24, 0.12]))
+    assert shares.sum() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("budget", "nodes"),
-    [(-1, [0, 1, 2, 3, 4, 5, 6]), (1, [0]), (3, [0, 1, 4]), (5, [0, 1, 3, 4, 6]), (99, range(7))],
+    [
+        (-1, [0, 1, 2, 3, 4, 5, 6]),
+        (1, [0]),
+        (2, [0, 3]),
+        (3, [0, 3, 5]),  # by chance of acceptance they would be 0, 1 and 2
+        (5, [0, 1, 3, 5, 6]),
+        (99, range(7)),
+    ],
 )
-def test_a_budget_goes_to_the_likeliest_nodes(budget: int, nodes: Sequence[int]) -> None:
-    assert contemplated_nodes(tree_of(), budget).tolist() == list(nodes)
+def test_a_budget_goes_to_the_root_and_to_the_nodes_most_likely_to_be_the_last_accepted(
+    budget: int, nodes: Sequence[int]
+) -> None:
+    assert contemplated_nodes(likely_tree(), budget).tolist() == list(nodes)
 
 
 @pytest.mark.parametrize(("node", "serving"), [(0, 0), (1, 1), (2, 0), (3, 1), (5, 0), (6, 4)])

@@ -1,0 +1,43 @@
+"""How long small pieces of work take: medians of interleaved passes, device synchronised.
+
+Every pass does all jobs once, so that a slow moment of the machine meets all of them alike.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+
+def median_ms(
+    jobs: Sequence[Callable[[], object]],
+    wait: Callable[[], None] = lambda: None,
+    *,
+    passes: int = 5,
+    max_seconds: float = 3.0,
+) -> list[float]:
+    """Milliseconds of each job, in order; the first pass warms up and is dropped.
+
+    After ``max_seconds`` no further job is begun: later passes then count for the jobs that they
+    reached, a job that only the first pass reached has that time, and jobs that nobody reached
+    are missing at the end of the list (the first two never are).
+    """
+    deadline = time.perf_counter() + max_seconds
+    times: list[list[float]] = []
+    for turn in range(passes + 1):
+        for place, job in enumerate(jobs):
+            if len(times) >= 2 and time.perf_counter() > deadline:
+                return _medians(times)
+            wait()
+            begin = time.perf_counter()
+            job()
+            wait()
+            if turn == 0:
+                times.append([])
+            times[place].append((time.perf_counter() - begin) * 1e3)
+    return _medians(times)
+
+
+def _medians(times: Sequence[Sequence[float]]) -> list[float]:
+    return [statistics.median(found[1:] or found) for found in times]
