@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from confu_demo.findings import Findings
 from confu_demo.trace import (
@@ -77,6 +78,7 @@ class CycleCheck:
             f"num_target_tokens is {event.num_target_tokens} for {num_nodes} nodes and "
             f"{event.num_contemplate_tokens} contemplate tokens",
         )
+        self._check_contemplated(event, num_nodes)
         if self._check_path(tree, event):
             path_ids = tuple(tree.token_ids[node] for node in event.accepted)
             draft: Origin = "draft"
@@ -157,6 +159,19 @@ class CycleCheck:
         self._expect(
             all(0.0 <= token.prob <= 1.0 + PROB_TOLERANCE for token in event.foreseen),
             "a foreseen token's probability is not between 0 and 1",
+        )
+
+    def _check_contemplated(self, event: DraftVerified, num_nodes: int) -> None:
+        nodes, count = event.contemplated_nodes, event.num_contemplate_tokens
+        if nodes is None:  # recordings of schema version 1
+            return
+        self._expect(
+            len(nodes) == count, f"{len(nodes)} contemplated nodes for {count} contemplate tokens"
+        )
+        increasing = all(a < b for a, b in pairwise(nodes))
+        self._expect(
+            increasing and all(0 <= node < num_nodes for node in nodes),
+            f"contemplated nodes {nodes} are not increasing nodes of a tree of {num_nodes}",
         )
 
     def _check_path(self, tree: DraftTree, event: DraftVerified) -> bool:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+"""Version 2 only added fields with defaults: measured costs, plans, contemplated nodes."""
 
 Origin = Literal["draft", "recovered", "bonus", "target"]
 """Who a committed token comes from: an accepted draft token, the target's token after a
@@ -154,6 +156,8 @@ class DraftVerified:
     ``target_probs[i]`` is the target's probability of node i given its parent's path (1.0 for
     the root). ``token_id`` is the target's own token that ends the cycle. ``num_target_tokens``
     counts every token of the verify forward, contemplate tokens included.
+    ``contemplated_nodes`` are the nodes that had a contemplate token, increasing; None in
+    recordings of schema version 1, which did not say.
     """
 
     t_ms: float
@@ -166,6 +170,7 @@ class DraftVerified:
     num_target_tokens: int
     num_contemplate_tokens: int
     ms: float
+    contemplated_nodes: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

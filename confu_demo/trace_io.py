@@ -1,6 +1,6 @@
 """Recordings as JSON Lines files of events, gzipped or plain.
 
-The first line is a header, ``{"kind": "confu_demo.trace", "schema_version": 1, "title": ...,
+The first line is a header, ``{"kind": "confu_demo.trace", "schema_version": 2, "title": ...,
 "created": ..., "lanes": [{"lane": "eagle3", "num_events": 57}, ...], "notes": [...]}``; every
 other line is one event with its ``lane``, all lanes merged by time. Writing is atomic. Reading
 is strict and bounded, because a recording may come from a stranger: what is not exactly such a
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from confu_demo.recording import PacedEvent, Recording, merged, paced
-from confu_demo.trace import SCHEMA_VERSION, Event, RunStarted
+from confu_demo.trace import READABLE_VERSIONS, SCHEMA_VERSION, Event, RunStarted
 from confu_demo.trace_json import WrongShape, decode, encode, from_json, to_json
 
 __all__ = [
@@ -210,9 +210,10 @@ def _read_header(first: tuple[int, bytes] | None) -> _Header:
     if data.get("kind") != KIND:
         raise CorruptTrace(f"line 1: this is no trace, its kind is not {KIND!r}")
     version = data.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in READABLE_VERSIONS:
         raise CorruptTrace(
-            f"line 1: schema version {version!r:.20} cannot be read, only {SCHEMA_VERSION}"
+            f"line 1: schema version {version!r:.20} cannot be read, only "
+            f"{' and '.join(map(str, READABLE_VERSIONS))}"
         )
     try:
         header = decode(_Header, data)
@@ -233,7 +234,7 @@ def _read_event(number: int, line: bytes, lanes: Collection[str]) -> tuple[str, 
         event = from_json(data)
     except WrongShape as error:
         raise CorruptTrace(f"line {number}: {error}") from None
-    if isinstance(event, RunStarted) and event.schema_version != SCHEMA_VERSION:
+    if isinstance(event, RunStarted) and event.schema_version not in READABLE_VERSIONS:
         raise CorruptTrace(f"line {number}: schema version {event.schema_version} cannot be read")
     return lane, event
 

@@ -14,7 +14,7 @@ from confu_demo.cycle_validation import CycleCheck
 from confu_demo.findings import Findings
 from confu_demo.step_validation import StepCheck
 from confu_demo.trace import (
-    SCHEMA_VERSION,
+    READABLE_VERSIONS,
     DraftProposed,
     DraftVerified,
     Event,
@@ -97,8 +97,8 @@ class _RunCheck:
     def _check_start(self, event: RunStarted) -> None:
         self._expect(not self._started, "the run starts twice")
         self._expect(
-            event.schema_version == SCHEMA_VERSION,
-            f"schema version {event.schema_version} instead of {SCHEMA_VERSION}",
+            event.schema_version in READABLE_VERSIONS,
+            f"schema version {event.schema_version} instead of one of {READABLE_VERSIONS}",
         )
         self._started = True
 

@@ -15,7 +15,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from confu_demo import trace_io
-from confu_demo.trace import SCHEMA_VERSION, DraftProposed, Event, PrefillFinished, RunStarted
+from confu_demo.trace import (
+    SCHEMA_VERSION,
+    DraftProposed,
+    DraftVerified,
+    Event,
+    PrefillFinished,
+    RunStarted,
+)
 from confu_demo.trace_io import (
     CorruptTrace,
     Recording,
@@ -250,7 +257,10 @@ EVENTS: dict[str, tuple[dict[str, Any], str]] = {
 HEADERS: dict[str, tuple[Any, str]] = {
     "another kind": ({**HEADER, "kind": "something"}, "line 1: this is no trace"),
     "no kind": ({"a": 1}, "line 1: this is no trace"),
-    "a newer version": ({**HEADER, "schema_version": 2}, "schema version 2 cannot be read"),
+    "a newer version": (
+        {**HEADER, "schema_version": 3},
+        "schema version 3 cannot be read, only 1 and 2",
+    ),
     "no version": (dropped(HEADER, "schema_version"), "schema version None cannot be read"),
     "a version that is true": ({**HEADER, "schema_version": True}, "must be a whole number"),
     "a missing title": (dropped(HEADER, "title"), "line 1: header has no field title"),
@@ -265,6 +275,16 @@ HEADERS: dict[str, tuple[Any, str]] = {
 def write_lines(path: Path, *lines: Any) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+def test_a_recording_of_schema_version_1_is_still_read(tmp_path: Path):
+    verified = {"lane": "a", **to_json(token_run()[4])}
+    older = dropped(verified, "contemplated_nodes")
+    header = {**HEADER, "schema_version": 1, "lanes": [{"lane": "a", "num_events": 2}]}
+    path = write_lines(tmp_path / "r.jsonl", header, start(schema_version=1), older)
+    _, event = read_recording(path).lanes["a"]
+    assert isinstance(event, DraftVerified)
+    assert event.contemplated_nodes is None
 
 
 def test_the_hand_written_lines_of_these_tests_are_sound(tmp_path: Path):

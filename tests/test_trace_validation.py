@@ -35,6 +35,13 @@ def test_sound_runs_break_nothing():
     assert validate(step_run()) == ()
 
 
+def test_an_older_run_that_does_not_name_contemplated_nodes_is_sound():
+    events = changed(token_run(), 0, schema_version=1)
+    for place in (4, 7, 10):
+        events = changed(events, place, contemplated_nodes=None)
+    assert validate(events) == ()
+
+
 def test_a_run_without_events_is_named():
     assert validate([]) == ("the run has no events",)
 
@@ -60,7 +67,7 @@ FRAME = {
     "no end": (lambda e: e[:-1], "does not end with RunFinished"),
     "two ends": (lambda e: [*e, e[-1]], "comes after RunFinished"),
     "an event after the end": (lambda e: [*e, e[-1], e[-2]], "comes after RunFinished"),
-    "another schema": (lambda e: changed(e, 0, schema_version=2), "schema version 2"),
+    "another schema": (lambda e: changed(e, 0, schema_version=99), "schema version 99"),
     "a clock that goes back": (lambda e: changed(e, 4, t_ms=11.0), "before 12.000 ms"),
     "a time that is not a number": (lambda e: changed(e, 4, t_ms=float("nan")), "at nan ms"),
     "a negative duration": (lambda e: changed(e, 4, ms=-1.0), "took -1.0 ms"),
@@ -127,6 +134,22 @@ CYCLES = {
     "uncounted contemplate tokens": (
         lambda e: changed(e, 4, num_target_tokens=7),
         "num_target_tokens is 7 for 4 nodes and 4 contemplate tokens",
+    ),
+    "a contemplated node too few": (
+        lambda e: changed(e, 4, contemplated_nodes=(0, 1, 2)),
+        "3 contemplated nodes for 4 contemplate tokens",
+    ),
+    "a contemplated node twice": (
+        lambda e: changed(e, 4, contemplated_nodes=(0, 1, 1, 2)),
+        "contemplated nodes (0, 1, 1, 2) are not increasing",
+    ),
+    "contemplated nodes out of order": (
+        lambda e: changed(e, 4, contemplated_nodes=(1, 0, 2, 3)),
+        "are not increasing nodes of a tree of 4",
+    ),
+    "a contemplated node outside the tree": (
+        lambda e: changed(e, 4, contemplated_nodes=(0, 1, 2, 4)),
+        "are not increasing nodes of a tree of 4",
     ),
     "a path that starts below the root": (
         lambda e: changed(e, 4, accepted=(3,)),

@@ -88,7 +88,7 @@ def verified(
     accepted: tuple[int, ...],
     token_id: int,
     origin: Any,
-    num_contemplate_tokens: int = 0,
+    contemplated: tuple[int, ...] = (),
 ) -> DraftVerified:
     return DraftVerified(
         t_ms=t_ms,
@@ -98,9 +98,10 @@ def verified(
         token_id=token_id,
         token_text=f" t{token_id}",
         token_origin=origin,
-        num_target_tokens=num_nodes + num_contemplate_tokens,
-        num_contemplate_tokens=num_contemplate_tokens,
+        num_target_tokens=num_nodes + len(contemplated),
+        num_contemplate_tokens=len(contemplated),
         ms=4.0,
+        contemplated_nodes=contemplated,
     )
 
 
@@ -119,11 +120,11 @@ def token_run() -> list[Event]:
         committed(10.5, (10,), ("target",)),
         # 3: the tree 10 -> (11 -> 13, 12); the path 11, 13 ends in a leaf
         proposed(12.0, 0, (10, 11, 12, 13), (-1, 0, 0, 1), first),
-        verified(16.0, 0, 4, (1, 3), 14, "bonus", num_contemplate_tokens=4),
+        verified(16.0, 0, 4, (1, 3), 14, "bonus", contemplated=(0, 1, 2, 3)),
         committed(16.5, (11, 13, 14), ("draft", "draft", "bonus"), cycle=0),
         # 6: a chain of which the second node is wrong
         proposed(18.0, 1, (14, 15, 16), (-1, 0, 1), second),
-        verified(22.0, 1, 3, (1,), 17, "recovered", num_contemplate_tokens=3),
+        verified(22.0, 1, 3, (1,), 17, "recovered", contemplated=(0, 1, 2)),
         committed(22.5, (15, 17), ("draft", "recovered"), cycle=1),
         # 9: the accepted token 19 is the end of the text
         proposed(24.0, 2, (17, 18, 19), (-1, 0, 0)),

@@ -143,7 +143,7 @@ class ConfuDecoder:
                     contemplation = contemplator.describe(self.target.tokenizer)
                 plan = growth.learn(host, answer.accepted)
                 yield from run.end_cycle(
-                    host, answer, num_kept, contemplator.num_con, contemplation, plan
+                    host, answer, num_kept, contemplator.con_nodes, contemplation, plan
                 )
             yield run.finished()
         finally:

@@ -167,6 +167,11 @@ class Contemplator:
         )
 
     @property
+    def con_nodes(self) -> Sequence[int]:
+        """The nodes that had a contemplate token in the last verify forward, increasing."""
+        return self._con_nodes
+
+    @property
     def num_con(self) -> int:
         """Contemplate tokens in the last verify forward."""
         return len(self._con_nodes)

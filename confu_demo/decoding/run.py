@@ -164,7 +164,7 @@ class Run:
         tree: HostTree,
         answer: Verification,
         num_kept: int,
-        num_contemplate_tokens: int = 0,
+        contemplated_nodes: Sequence[int] = (),
         contemplation: Contemplation | None = None,
         plan: DraftPlan | None = None,
     ) -> tuple[Event, ...]:
@@ -194,9 +194,10 @@ class Run:
             token_id=answer.token_id,
             token_text=texts[-1],
             token_origin=answer.origin,
-            num_target_tokens=len(tree.token_ids) + num_contemplate_tokens,
-            num_contemplate_tokens=num_contemplate_tokens,
+            num_target_tokens=len(tree.token_ids) + len(contemplated_nodes),
+            num_contemplate_tokens=len(contemplated_nodes),
             ms=self.verify.last_ms,
+            contemplated_nodes=tuple(contemplated_nodes),
         )
         kept = slice(num_kept)
         committed = self.commit(tokens[kept], origins[kept], self.cycle, texts[kept])

@@ -14,6 +14,7 @@ from confu_demo.decoding.eagle3 import Eagle3Decoder
 from confu_demo.decoding.prompt_lookup import PromptLookupDecoder
 from confu_demo.engine.model_config import Family
 from confu_demo.trace import DraftProposed, DraftVerified, Event, TokensCommitted
+from confu_demo.trace_validation import validate
 from tests.decoding.kit import (
     PROMPT,
     KnowingConfu,
@@ -158,9 +159,14 @@ def test_contemplate_tokens_are_counted_as_verified_tokens(budget: int) -> None:
         if isinstance(event, DraftVerified):
             nodes = trees[event.cycle]
             assert event.num_contemplate_tokens == (nodes if budget < 0 else min(budget, nodes))
+            where = event.contemplated_nodes
+            assert where is not None
+            assert len(where) == event.num_contemplate_tokens
+            assert budget == 0 or where[0] == 0  # the root always has one
             assert event.num_target_tokens == nodes + event.num_contemplate_tokens
             total += event.num_target_tokens
     assert finish(events).target_tokens == total
+    assert validate(events) == ()
 
 
 def test_prompt_lookup_accepts_what_repeats() -> None:

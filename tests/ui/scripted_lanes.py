@@ -202,6 +202,7 @@ class TokenLane:
             num_target_tokens=size + contemplates,
             num_contemplate_tokens=contemplates,
             ms=6.5 if contemplates else 5.5,
+            contemplated_nodes=tuple(range(contemplates)),
         )
         self.t_ms += 0.25
         texts = [*self.words[self.place : self.place + right], own]
