@@ -1,4 +1,4 @@
-"""``python -m confu_demo train {corpus,target,draft,judge,eagle3,confu}``.
+"""``python -m confu_demo train PART`` (corpus, target, ..., ablations).
 
 Every command resumes from its checkpoint under ``--work`` (a folder that git ignores) and writes
 the finished part with its model card under ``--out``. The defaults are what the shipped weights
@@ -18,14 +18,11 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from confu_demo.data.vocabulary import make_tokenizer
+from confu_demo.training.ablations import NAMES
 from confu_demo.training.cards import language_model_card
-from confu_demo.training.chat_outputs import ChatSettings
-from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.corpus import STREAMS, DocumentEncoder, make_shard, save_shard
-from confu_demo.training.eagle3 import EagleSettings, train_eagle3
 from confu_demo.training.evaluation import score_judge, score_problems, synthetic_pairs
-from confu_demo.training.head_job import HeadJob
-from confu_demo.training.head_trainer import HeadSettings
+from confu_demo.training.head_commands import ablations, confu, eagle3, say
 from confu_demo.training.judge import (
     PairMaker,
     SecondRound,
@@ -37,7 +34,6 @@ from confu_demo.training.judge import (
 from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.lm import LmSettings, LmTrainer
 from confu_demo.training.model_files import load_language_model, save_language_model
-from confu_demo.training.own_outputs import OwnOutputSettings
 
 TARGET = LmSettings(
     hidden_size=192,
@@ -52,18 +48,6 @@ TARGET = LmSettings(
 DRAFT = LmSettings(
     hidden_size=128, num_heads=4, intermediate_size=384, num_layers=3, total_tokens=8_000_000
 )
-CHAT_TRAINING = HeadSettings(
-    total_tokens=1,
-    unroll_steps=5,
-    shorter_unrolls=((0.65, 3),),
-    loss_share=0.4,
-    batch_tokens=1200,
-    muon_rate=0.015,
-    adam_rate=0.001,
-    eval_documents=64,
-)
-"""For free text on a CPU: what taught most in the same time [O]; the tokens are an argument's."""
-HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000}
 JUDGE_TOKENS = {"target": 1_500_000, "draft": 1_500_000}
 TARGET_BASE = replace(
     TARGET,
@@ -85,6 +69,7 @@ PARTS = {
     "judge": "train the models further on on-policy judge pairs",
     "eagle3": "train the EAGLE-3 head on the target's own outputs",
     "confu": "train the ConFu head, starting from the EAGLE-3 head",
+    "ablations": "train ConFu's variants and controls, and print the table that compares them",
 }
 
 
@@ -113,19 +98,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--pairs", type=int, default=6000, help="on-policy problems (default: 6000)")
             add("--only", choices=("target", "draft"), default=None,
                 help="train one of the two: heads fit only the target they saw")  # fmt: skip
-        if name in ("eagle3", "confu"):
+        if name in ("eagle3", "confu", "ablations"):
             add("--documents", type=int, default=3000,
                 help="own outputs of the target to train on (default: 3000)")  # fmt: skip
             add("--target", type=Path, default=None, metavar="DIR",
                 help="an instruct model with a chat template: train on its free-text answers "
                 "(default: the suite's own target on word problems)")  # fmt: skip
+        if name == "ablations":
+            add("--variants", default=None, metavar="NAMES",
+                help=f"comma-separated (default: all): {', '.join(NAMES)}")  # fmt: skip
         if name == "confu":
             add("--continue-eagle3", action="store_true",
                 help="the control instead: EAGLE-3 for the same extra tokens")  # fmt: skip
-
-
-def say(line: str) -> None:
-    print(line, flush=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -254,83 +238,6 @@ def judge(args: argparse.Namespace) -> None:
         finish(out, tokenizer, args.out)
 
 
-def _head_job(args: argparse.Namespace, name: str) -> HeadJob:
-    if args.target is not None:
-        return _chat_job(args, name)
-    return HeadJob(
-        target=args.out / "target",
-        outputs=args.work / "own-outputs",
-        work=args.work / name,
-        out=args.out / name,
-        device=args.device,
-        own_outputs=OwnOutputSettings(num_documents=args.documents),
-        command=f"python -m confu_demo train {name} --documents {args.documents} "
-        f"--tokens {_head_tokens(args, name):g}",
-    )
-
-
-def _chat_job(args: argparse.Namespace, name: str) -> HeadJob:
-    """Heads of an instruct model, from its own answers to free-text prompts.
-
-    Raises ValueError for a model without a chat template.
-    """
-    folder, suite = args.target, args.out.name
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    if tokenizer.chat_template is None:
-        raise ValueError(f"{folder} has no chat template: heads are trained on its answers")
-    work = args.work / suite
-    return HeadJob(
-        target=folder,
-        outputs=work,
-        work=work / name,
-        out=args.out / name,
-        device=args.device,
-        heldout_documents=192,
-        command=f"python -m confu_demo train {name} --target TARGET --out {args.out} "
-        f"--documents {args.documents} --tokens {_head_tokens(args, name):g}",
-        chat=ChatSettings(num_documents=args.documents),
-        suite=suite,
-        dtype=torch.bfloat16,
-    )
-
-
-def _head_training(args: argparse.Namespace, name: str) -> HeadSettings:
-    tokens = _head_tokens(args, name)
-    if args.target is None:
-        return HeadSettings(total_tokens=tokens)
-    return replace(CHAT_TRAINING, total_tokens=tokens)
-
-
-def _head_tokens(args: argparse.Namespace, name: str) -> int:
-    return int(args.tokens or HEAD_TOKENS[name])
-
-
-def eagle3(args: argparse.Namespace) -> None:
-    training = _head_training(args, "eagle3")
-    size = 512 if args.target is None else 8192
-    settings = EagleSettings(training=training, draft_vocab_size=size)
-    train_eagle3(_head_job(args, "eagle3"), settings, say)
-
-
-def confu(args: argparse.Namespace) -> None:
-    """``--continue-eagle3`` trains the control: the EAGLE-3 head for the same extra tokens."""
-    name = "eagle3-continued" if args.continue_eagle3 else "confu"
-    training = _head_training(args, "confu")
-    job = replace(_head_job(args, "confu"), out=args.out / name)
-    job = replace(job, work=job.work.with_name(name))
-    if args.continue_eagle3:
-        job = replace(
-            job, out=job.work.with_name(f"{name}-head"), command=f"{job.command} --continue-eagle3"
-        )
-    train_confu(
-        job,
-        args.out / "eagle3",
-        ConfuSettings(training=training),
-        say,
-        control=args.continue_eagle3,
-    )
-
-
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "corpus": corpus,
     "target": target,
@@ -338,4 +245,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "judge": judge,
     "eagle3": eagle3,
     "confu": confu,
+    "ablations": ablations,
 }

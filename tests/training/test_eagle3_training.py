@@ -203,3 +203,33 @@ def test_scores_are_shares_of_the_tokens_that_exist() -> None:
     assert total.loss == pytest.approx(3.0)
     with pytest.raises(ValueError, match="nothing to predict"):
         score([result([[0, 0]], [[0, 0]], 1.0)])
+
+
+def test_a_feature_scale_changes_no_output_and_folds_back_into_fc() -> None:
+    head = random_eagle()
+    features = torch.randn(7, head.config.feature_size, dtype=head.fc.weight.dtype)
+    before, weight = head.fuse(features), head.fc.weight.detach().clone()
+    head.scale_features(torch.rand(head.config.feature_size).to(weight) + 0.1)
+    assert not torch.allclose(head.fc.weight, weight)
+    torch.testing.assert_close(head.fuse(features), before)
+    head.scale_features(torch.ones_like(head.feature_scale))
+    torch.testing.assert_close(head.fc.weight.detach(), weight)
+
+
+def test_short_unrolls_come_first_and_the_whole_length_last() -> None:
+    settings = replace(SETTINGS, unroll_steps=5, shorter_unrolls=((0.2, 1), (0.6, 3)))
+    assert [settings.steps_at(share) for share in (0.0, 0.19, 0.2, 0.59, 0.6, 1.0)] == [
+        1, 1, 3, 3, 5, 5,
+    ]  # fmt: skip
+
+
+def test_a_part_of_the_rows_gives_the_loss_of_all_on_average() -> None:
+    learner = objective()
+    batch = random_batch([(24, 3), (22, 4)])
+    whole = float(learner.unrolled(batch, 3).loss.detach())
+    parts = [
+        float(learner.unrolled(batch, 3, 0.4, torch.Generator().manual_seed(seed)).loss.detach())
+        for seed in range(60)
+    ]
+    assert len(set(parts)) > 1
+    assert sum(parts) / len(parts) == pytest.approx(whole, rel=0.02)

@@ -1,0 +1,124 @@
+"""``python -m confu_demo train {eagle3,confu,ablations}``: from arguments to head trainings.
+
+Owns the settings that the shipped heads were made with, on word problems and on free text. The
+arguments themselves are declared in :mod:`confu_demo.training.commands`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+import torch
+from transformers import AutoTokenizer
+
+from confu_demo.training.ablations import run_ablations
+from confu_demo.training.chat_outputs import ChatSettings
+from confu_demo.training.confu import ConfuSettings, train_confu
+from confu_demo.training.eagle3 import EagleSettings, train_eagle3
+from confu_demo.training.head_job import HeadJob
+from confu_demo.training.head_trainer import HeadSettings
+from confu_demo.training.own_outputs import OwnOutputSettings
+
+CHAT_TRAINING = HeadSettings(
+    total_tokens=1,
+    unroll_steps=5,
+    shorter_unrolls=((0.65, 3),),
+    loss_share=0.4,
+    batch_tokens=1200,
+    muon_rate=0.015,
+    adam_rate=0.001,
+    eval_documents=64,
+)
+"""For free text on a CPU: what taught most in the same time [O]; the tokens are an argument's."""
+HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000, "ablations": 300_000}
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _head_job(args: argparse.Namespace, name: str) -> HeadJob:
+    if args.target is not None:
+        return _chat_job(args, name)
+    return HeadJob(
+        target=args.out / "target",
+        outputs=args.work / "own-outputs",
+        work=args.work / name,
+        out=args.out / name,
+        device=args.device,
+        own_outputs=OwnOutputSettings(num_documents=args.documents),
+        command=f"python -m confu_demo train {name} --documents {args.documents} "
+        f"--tokens {_head_tokens(args, name):g}",
+    )
+
+
+def _chat_job(args: argparse.Namespace, name: str) -> HeadJob:
+    """Heads of an instruct model, from its own answers to free-text prompts.
+
+    Raises ValueError for a model without a chat template.
+    """
+    folder, suite = args.target, args.out.name
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if tokenizer.chat_template is None:
+        raise ValueError(f"{folder} has no chat template: heads are trained on its answers")
+    work = args.work / suite
+    return HeadJob(
+        target=folder,
+        outputs=work,
+        work=work / name,
+        out=args.out / name,
+        device=args.device,
+        heldout_documents=192,
+        command=f"python -m confu_demo train {name} --target TARGET --out {args.out} "
+        f"--documents {args.documents} --tokens {_head_tokens(args, name):g}",
+        chat=ChatSettings(num_documents=args.documents),
+        suite=suite,
+        dtype=torch.bfloat16,
+    )
+
+
+def _head_training(args: argparse.Namespace, name: str) -> HeadSettings:
+    tokens = _head_tokens(args, name)
+    if args.target is None:
+        return HeadSettings(total_tokens=tokens)
+    return replace(CHAT_TRAINING, total_tokens=tokens)
+
+
+def _head_tokens(args: argparse.Namespace, name: str) -> int:
+    return int(args.tokens or HEAD_TOKENS[name])
+
+
+def eagle3(args: argparse.Namespace) -> None:
+    training = _head_training(args, "eagle3")
+    size = 512 if args.target is None else 8192
+    settings = EagleSettings(training=training, draft_vocab_size=size)
+    train_eagle3(_head_job(args, "eagle3"), settings, say)
+
+
+def confu(args: argparse.Namespace) -> None:
+    """``--continue-eagle3`` trains the control: the EAGLE-3 head for the same extra tokens."""
+    name = "eagle3-continued" if args.continue_eagle3 else "confu"
+    training = _head_training(args, "confu")
+    job = replace(_head_job(args, "confu"), out=args.out / name)
+    job = replace(job, work=job.work.with_name(name))
+    if args.continue_eagle3:
+        job = replace(
+            job, out=job.work.with_name(f"{name}-head"), command=f"{job.command} --continue-eagle3"
+        )
+    train_confu(
+        job,
+        args.out / "eagle3",
+        ConfuSettings(training=training),
+        say,
+        control=args.continue_eagle3,
+    )
+
+
+def ablations(args: argparse.Namespace) -> None:
+    job = _head_job(args, "ablations")
+    names = (
+        VARIANT_NAMES if args.variants is None else [n.strip() for n in args.variants.split(",")]
+    )
+    settings = ConfuSettings(training=_head_training(args, "ablations"))
+    say(run_ablations(job, args.out / "eagle3", settings, names, say))
