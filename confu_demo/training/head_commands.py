@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from transformers import AutoTokenizer
 
-from confu_demo.training.ablations import run_ablations
+from confu_demo.training.ablations import NAMES, run_ablations
 from confu_demo.training.chat_outputs import ChatSettings
 from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.eagle3 import EagleSettings, train_eagle3
@@ -23,7 +23,7 @@ from confu_demo.training.own_outputs import OwnOutputSettings
 CHAT_TRAINING = HeadSettings(
     total_tokens=1,
     unroll_steps=5,
-    shorter_unrolls=((0.65, 3),),
+    shorter_unrolls=((0.25, 1), (0.65, 3)),
     loss_share=0.4,
     batch_tokens=1200,
     muon_rate=0.015,
@@ -117,8 +117,6 @@ def confu(args: argparse.Namespace) -> None:
 
 def ablations(args: argparse.Namespace) -> None:
     job = _head_job(args, "ablations")
-    names = (
-        VARIANT_NAMES if args.variants is None else [n.strip() for n in args.variants.split(",")]
-    )
+    names = NAMES if args.variants is None else [n.strip() for n in args.variants.split(",")]
     settings = ConfuSettings(training=_head_training(args, "ablations"))
     say(run_ablations(job, args.out / "eagle3", settings, names, say))
