@@ -16,7 +16,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from confu_demo.config import AUTO_BUDGET, DecodeConfig, TreeConfig
-from confu_demo.decoding.calibration import PRIOR_SIBLINGS, Calibration
+from confu_demo.decoding.calibration import PRIOR_SIBLINGS, Calibration, expected_tokens
 from confu_demo.decoding.draft_tree import CandidatePool, TokenTree
 from confu_demo.decoding.growth import FixedGrowth, Growth
 from confu_demo.decoding.tree_plan import (
@@ -26,6 +26,7 @@ from confu_demo.decoding.tree_plan import (
     best_count,
     plan_shape,
     planned_con,
+    row_costs,
     rows_with,
     worthy_con,
     worthy_width,
@@ -55,13 +56,17 @@ class AutoGrowth:
     ) -> None:
         self._costs = costs
         self._limits, self._budget, self._may_look = limits, budget, may_look
+        most = limits.num_nodes
+        self._rows_ms = costs.verify.table(2 * most)
+        self._nodes_ms = [self._rows_ms[rows_with(n, self._reckoned_con)] for n in range(most + 1)]
+        self._level_ms = costs.level.table(limits.top_k)
+        self._row_ms = row_costs(self._rows_ms)
         self._calibration = Calibration(limits.depth + 1, min(limits.top_k, len(PRIOR_SIBLINGS)))
         self._plan = self._new_plan()
         self._tokens, self._ms = _PRIOR_CYCLES * self._plan.tokens, _PRIOR_CYCLES * self._plan.ms
         self._cycles = 0
         self._num_rows = rows_with(self._plan.num_nodes, self._reckoned_con)
-        self._depth, self._num_con = 0, 0
-        self._widths: list[int] = []
+        self._begin_cycle()
 
     @property
     def costs(self) -> MeasuredCosts:
@@ -84,15 +89,16 @@ class AutoGrowth:
         return 1 if self._budget == AUTO_BUDGET else self._budget
 
     def weigh(self, log_probs: Tensor) -> Tensor:
+        shift = self._shifts[self._depth]
         self._depth += 1
-        return (log_probs + math.log(self._calibration.factor(self._depth))).clamp_(max=0.0)
+        return (log_probs + shift).clamp_(max=0.0) if shift > 0.0 else log_probs + shift
 
     def width(self, level: int, pool: CandidatePool) -> int:
         if self._may_look:
-            frontier = pool.frontier_scores.exp().tolist()
-            hit = self._calibration.hit_rate(level + 2)  # of the frontier's children
-            row_ms = self._costs.row_ms(self._num_rows)
-            width = worthy_width(frontier, hit, self._rate, row_ms, self._costs.level)
+            frontier = [math.exp(score) for score in pool.frontier_scores.tolist()]
+            hit = self._hit_rates[level + 1]  # of the frontier's children
+            row_ms = self._row_ms[self._num_rows]
+            width = worthy_width(frontier, hit, self._rate, row_ms, self._level_ms)
         else:
             width = self._plan.top_k if level < self._plan.levels else 0
         if width:
@@ -102,11 +108,9 @@ class AutoGrowth:
     def num_nodes(self, pool: CandidatePool) -> int:
         if not self._may_look:
             return self._plan.num_nodes
-        chances = pool.ranked_scores[: self._limits.num_nodes].exp().tolist()
-        verify, con = self._costs.verify, self._reckoned_con
-        return best_count(
-            chances, lambda nodes: verify.ms(rows_with(nodes, con)), self._rate, least=1
-        )
+        scores = pool.ranked_scores[: self._limits.num_nodes].tolist()
+        chances = [math.exp(score) for score in scores]
+        return best_count(chances, self._nodes_ms, self._rate, least=1)
 
     def num_con(self, tree: TokenTree) -> int:
         if self._budget != AUTO_BUDGET:
@@ -114,8 +118,8 @@ class AutoGrowth:
         elif self._may_look:
             shares = tree.last_accepted.tolist()
             last = [shares[0], *sorted(shares[1:], reverse=True)]
-            verify = self._costs.verify
-            self._num_con = worthy_con(last, tree.num_nodes, verify, self._rate, self._worth)
+            num, rate = tree.num_nodes, self._rate
+            self._num_con = worthy_con(last, num, self._rows_ms, rate, self._worth)
         else:
             self._num_con = min(self._plan.num_con, tree.num_nodes)
         return self._num_con
@@ -124,7 +128,7 @@ class AutoGrowth:
         num_rows = rows_with(len(tree.parents), self._num_con)
         ms = self._costs.cycle_ms(self._widths, num_rows)
         plan = DraftPlan(
-            expected_tokens=self._calibration.expected_tokens(tree.parents, tree.log_probs),
+            expected_tokens=expected_tokens(tree.parents, tree.log_probs, self._factors),
             expected_ms=ms,
             levels=len(self._widths),
             tokens_per_ms=self._rate,
@@ -137,9 +141,15 @@ class AutoGrowth:
         is_due = self._cycles in (2, 4, 8) or self._cycles % _PLAN_EVERY == 0
         if is_due and not self._may_look:
             self._plan = self._new_plan()
-        self._depth, self._num_con = 0, 0
-        self._widths = []
+        self._begin_cycle()
         return plan
+
+    def _begin_cycle(self) -> None:
+        self._depth, self._num_con = 0, 0
+        self._widths: list[int] = []
+        self._factors = self._calibration.factors()
+        self._shifts = [math.log(factor) for factor in self._factors]
+        self._hit_rates = self._calibration.hit_rates()
 
     def _new_plan(self) -> TreePlan:
         """For nodes of average acceptance; an open number of contemplate tokens as well."""
@@ -155,4 +165,4 @@ class AutoGrowth:
         if self._budget != AUTO_BUDGET:
             return plan
         worth = FUTURE_WORTH * plan.tokens
-        return replace(plan, num_con=planned_con(acceptance, plan, self._costs.verify, worth))
+        return replace(plan, num_con=planned_con(acceptance, plan, self._rows_ms, worth))

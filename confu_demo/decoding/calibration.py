@@ -17,78 +17,71 @@ _PRIOR_WEIGHT = 8.0  # reached nodes that the prior, or the whole run, counts as
 
 
 class Calibration:
-    """Counts of one run. Depth 1 are the root's children."""
+    """Counts of one run. In every list index 0 is depth 1, the root's children."""
 
     def __init__(self, max_depth: int, num_siblings: int) -> None:
-        self._predicted = [0.0] * (max_depth + 1)
-        self._accepted = [0] * (max_depth + 1)
-        self._reached = [0] * (max_depth + 1)
-        self._ranks = [[0] * num_siblings for _ in range(max_depth + 1)]
+        self._predicted = [0.0] * max_depth
+        self._accepted = [0] * max_depth
+        self._reached = [0] * max_depth
+        self._ranks = [[0] * max_depth for _ in range(num_siblings)]
 
     def add(
         self, parents: Sequence[int], log_probs: Sequence[float], accepted: Sequence[int]
     ) -> None:
         """One verified tree: the children of the root and of every accepted node are evidence."""
+        path = (0, *accepted)
+        families: dict[int, list[int]] = {node: [] for node in path}
+        for node, parent in enumerate(parents):
+            if parent in families:
+                families[parent].append(node)
         taken = set(accepted)
-        for depth, node in enumerate((0, *accepted), start=1):
-            children = [i for i, parent in enumerate(parents) if parent == node and i]
-            if not children or depth >= len(self._reached):
+        for depth, node in enumerate(path[: len(self._reached)]):
+            children = sorted(families[node], key=lambda child: -log_probs[child])
+            if not children:
                 continue
-            children.sort(key=lambda child: -log_probs[child])
             self._reached[depth] += 1
             self._predicted[depth] += sum(math.exp(log_probs[child]) for child in children)
             hit = next((rank for rank, child in enumerate(children) if child in taken), None)
             if hit is not None:
                 self._accepted[depth] += 1
-                self._ranks[depth][min(hit, len(self._ranks[depth]) - 1)] += 1
+                self._ranks[min(hit, len(self._ranks) - 1)][depth] += 1
 
-    def expected_tokens(self, parents: Sequence[int], log_probs: Sequence[float]) -> float:
-        """What a tree should bring: the chances of all its nodes, the root's own token as 1."""
-        depths, chances = [0], [1.0]
-        factors = [1.0]
-        for parent, log_prob in zip(parents[1:], log_probs[1:], strict=True):
-            depth = depths[parent] + 1
-            if depth == len(factors):
-                factors.append(self.factor(depth))
-            chance = min(1.0, math.exp(log_prob) * factors[depth])
-            depths.append(depth)
-            chances.append(chances[parent] * chance)
-        return sum(chances)
-
-    def factor(self, depth: int) -> float:
-        """Accepted over predicted at this depth, drawn towards the whole run's ratio, and that
+    def factors(self) -> list[float]:
+        """Accepted over predicted at every depth, drawn towards the whole run's ratio, and that
         towards 1."""
-        overall = (_PRIOR_WEIGHT + sum(self._accepted)) / (_PRIOR_WEIGHT + sum(self._predicted))
-        if depth >= len(self._reached):
-            return overall
-        weight = _PRIOR_WEIGHT * overall
-        return (weight + self._accepted[depth]) / (_PRIOR_WEIGHT + self._predicted[depth])
+        return _drawn(self._accepted, self._predicted, 1.0)
 
-    def hit_rate(self, depth: int) -> float:
-        """The chance that one of the drafted children at ``depth`` is accepted, if their parent
-        is; drawn towards the whole run's, and that towards the prior."""
-        prior = PRIOR_SIBLINGS[0]
-        reached, accepted = sum(self._reached), sum(self._accepted)
-        overall = (_PRIOR_WEIGHT * prior + accepted) / (_PRIOR_WEIGHT + reached)
-        if depth >= len(self._reached):
-            return overall
-        weight = _PRIOR_WEIGHT * overall
-        return (weight + self._accepted[depth]) / (_PRIOR_WEIGHT + self._reached[depth])
+    def hit_rates(self) -> list[float]:
+        """The chance that one of the drafted children is accepted if their parent is, at every
+        depth; drawn towards the whole run's, and that towards the prior."""
+        return _drawn(self._accepted, self._reached, PRIOR_SIBLINGS[0])
 
     def acceptance(self) -> list[list[float]]:
         """``[depth - 1][rank]``: acceptance of the likeliest child, the second, ... at every
         depth, for :func:`confu_demo.decoding.tree_plan.plan_shape`."""
-        reached = sum(self._reached)
-        num = len(self._ranks[0])
-        found = [sum(depth[rank] for depth in self._ranks) for rank in range(num)]
-        overall = [
-            (_PRIOR_WEIGHT * prior + count) / (_PRIOR_WEIGHT + reached)
-            for prior, count in zip(PRIOR_SIBLINGS[:num], found, strict=True)
+        by_rank = [
+            _drawn(counts, self._reached, prior)
+            for counts, prior in zip(self._ranks, PRIOR_SIBLINGS, strict=False)
         ]
-        return [
-            [
-                (_PRIOR_WEIGHT * mean + count) / (_PRIOR_WEIGHT + self._reached[depth])
-                for mean, count in zip(overall, self._ranks[depth], strict=True)
-            ]
-            for depth in range(1, len(self._reached))
-        ]
+        return [list(ranks) for ranks in zip(*by_rank, strict=True)]
+
+
+def expected_tokens(
+    parents: Sequence[int], log_probs: Sequence[float], factors: Sequence[float]
+) -> float:
+    """What a tree should bring: the chances of all its nodes, the root's own token as 1."""
+    depths, chances = [-1], [1.0]
+    for parent, log_prob in zip(parents[1:], log_probs[1:], strict=True):
+        depth = depths[parent] + 1
+        factor = factors[min(depth, len(factors) - 1)]
+        depths.append(depth)
+        chances.append(chances[parent] * min(1.0, math.exp(log_prob) * factor))
+    return sum(chances)
+
+
+def _drawn(hits: Sequence[float], trials: Sequence[float], prior: float) -> list[float]:
+    weight = _PRIOR_WEIGHT
+    overall = (weight * prior + sum(hits)) / (weight + sum(trials))
+    return [
+        (weight * overall + hit) / (weight + trial) for hit, trial in zip(hits, trials, strict=True)
+    ]

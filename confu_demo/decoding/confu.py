@@ -32,7 +32,7 @@ from confu_demo.decoding.base import (
     on_clock,
 )
 from confu_demo.decoding.contemplation import ConfuParts, Contemplator
-from confu_demo.decoding.draft_cost import cycle_costs
+from confu_demo.decoding.cycle_costs import cycle_costs
 from confu_demo.decoding.drafting import Drafter
 from confu_demo.decoding.growth import Growth
 from confu_demo.decoding.packed_head import PackedHead

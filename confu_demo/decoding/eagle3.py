@@ -22,7 +22,7 @@ from confu_demo.decoding.base import (
     head_model_info,
     on_clock,
 )
-from confu_demo.decoding.draft_cost import cycle_costs
+from confu_demo.decoding.cycle_costs import cycle_costs
 from confu_demo.decoding.drafting import Drafter
 from confu_demo.decoding.growth import Growth
 from confu_demo.decoding.masks import verify_mask

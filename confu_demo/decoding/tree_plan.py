@@ -11,7 +11,7 @@ worth of contemplate tokens. Knows no tensor, no clock and no randomness: same n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from confu_demo.engine.forward_cost import CostCurve
@@ -37,11 +37,6 @@ class CycleCosts:
         levels = sum(self.level.ms(width) for width in widths)
         return self.draft_ms + levels + self.verify.ms(num_rows)
 
-    def row_ms(self, num_rows: int, reach: int = 4) -> float:
-        """What one more row costs around ``num_rows``, steps of the hardware smoothed out."""
-        low, high = max(1, num_rows - reach), num_rows + reach
-        return (self.verify.ms(high) - self.verify.ms(low)) / (high - low)
-
     def record(self) -> MeasuredCosts:
         return MeasuredCosts(
             verify=self.verify.points, draft_ms=self.draft_ms, level=self.level.points
@@ -66,31 +61,42 @@ class TreePlan:
 
 
 def best_count(
-    gains: Sequence[float], cost_ms: Callable[[int], float], rate: float, least: int = 0
+    gains: Sequence[float], cost_ms: Sequence[float], rate: float, least: int = 0
 ) -> int:
     """How many of ``gains`` (tokens, best first) to take: the number n from ``least`` on that
-    maximises their sum less ``rate`` * ``cost_ms(n)``; the smallest of equals."""
+    maximises their sum less ``rate`` * ``cost_ms[n]``; the smallest of equals."""
     taken = sum(gains[:least])
-    chosen, most = least, taken - rate * cost_ms(least)
+    chosen, most = least, taken - rate * cost_ms[least]
     for count in range(least + 1, len(gains) + 1):
         taken += gains[count - 1]
-        value = taken - rate * cost_ms(count)
+        value = taken - rate * cost_ms[count]
         if value > most:
             chosen, most = count, value
     return chosen
 
 
 def worthy_width(
-    frontier: Sequence[float], hit: float, rate: float, row_ms: float, level: CostCurve
+    frontier: Sequence[float], hit: float, rate: float, row_ms: float, level_ms: Sequence[float]
 ) -> int:
     """How many frontier nodes the next level should expand; 0: the level does not pay.
 
     ``frontier`` are the nodes' chances to be accepted, best first; ``hit`` the chance that one
-    of an accepted node's children is; each child that is taken costs a row. One level is looked
-    ahead: if it does not pay, less likely ones below it do not either.
+    of an accepted node's children is; each child that is taken costs a row of ``row_ms``, and
+    ``level_ms[n]`` expands n nodes. One level is looked ahead: if it does not pay, less likely
+    ones below it do not either.
     """
     gains = [chance * hit - rate * row_ms for chance in frontier]
-    return best_count(gains, lambda width: level.ms(width) if width else 0.0, rate)
+    return best_count(gains, level_ms, rate)
+
+
+def row_costs(rows_ms: Sequence[float], reach: int = 4) -> list[float]:
+    """What one more row costs around every number of rows, the hardware's steps smoothed out."""
+    last = len(rows_ms) - 1
+    found = []
+    for rows in range(last + 1):
+        low, high = max(1, rows - reach), min(last, rows + reach)
+        found.append((rows_ms[high] - rows_ms[low]) / max(1, high - low))
+    return found
 
 
 def rows_with(num_nodes: int, num_con: int) -> int:
@@ -109,15 +115,16 @@ def last_accepted(chances: Sequence[float], parents: Sequence[int]) -> list[floa
 
 
 def worthy_con(
-    last: Sequence[float], num_nodes: int, verify: CostCurve, rate: float, worth: float
+    last: Sequence[float], num_nodes: int, rows_ms: Sequence[float], rate: float, worth: float
 ) -> int:
     """How many nodes should get a contemplate token: the root always [O], others while their
     chance to be the last accepted one times ``worth`` tokens pays for the row.
 
-    ``last`` holds those chances, the root's first, then best first.
+    ``last`` holds those chances, the root's first, then best first; ``rows_ms[n]`` verifies n
+    rows.
     """
     gains = [worth * chance for chance in last]
-    return best_count(gains, lambda num: verify.ms(num_nodes + num), rate, least=1)
+    return best_count(gains, rows_ms[num_nodes:], rate, least=1)
 
 
 def mean_tree(
@@ -154,15 +161,16 @@ def plan_shape(
     ``num_con`` contemplate tokens are paid for in every shape (below 0: one a node).
     """
     best: TreePlan | None = None
+    verify_ms = [costs.verify.ms(rows_with(nodes, num_con)) for nodes in range(max_nodes + 1)]
     for width in range(1, max_width + 1):
         for levels in range(max_levels + 1):
             nodes = mean_tree(acceptance, width, levels)
             chances = sorted((chance for chance, _ in nodes), reverse=True)[:max_nodes]
-            draft_ms = costs.cycle_ms([width] * levels, 1) - costs.verify.ms(1)
+            draft_ms = costs.draft_ms + levels * costs.level.ms(width)
             tokens = 0.0
             for num_nodes, chance in enumerate(chances, start=1):
                 tokens += chance
-                ms = draft_ms + costs.verify.ms(rows_with(num_nodes, num_con))
+                ms = draft_ms + verify_ms[num_nodes]
                 if best is None or tokens / ms > best.rate:
                     best = TreePlan(
                         num_nodes=num_nodes,
@@ -177,7 +185,7 @@ def plan_shape(
 
 
 def planned_con(
-    acceptance: Sequence[Sequence[float]], plan: TreePlan, verify: CostCurve, worth: float
+    acceptance: Sequence[Sequence[float]], plan: TreePlan, rows_ms: Sequence[float], worth: float
 ) -> int:
     """:func:`worthy_con` of the average tree that ``plan`` verifies."""
     nodes = mean_tree(acceptance, plan.top_k, plan.levels)
@@ -186,4 +194,4 @@ def planned_con(
     chances = [nodes[node][0] for node in order]
     last = last_accepted(chances, [place.get(nodes[node][1], -1) for node in order])
     ranked = [last[0], *sorted(last[1:], reverse=True)]
-    return worthy_con(ranked, plan.num_nodes, verify, plan.rate, worth)
+    return worthy_con(ranked, plan.num_nodes, rows_ms, plan.rate, worth)

@@ -1,8 +1,9 @@
 """What a forward of several rows costs on this machine: measured, not guessed.
 
-Owns :class:`CostCurve`, milliseconds against a number of rows, and the measurement of a model's
-verify forward with its real weights. Knows no head, no tree and no file; what it finds decides how
-large draft trees may grow (:mod:`confu_demo.decoding.tree_plan`). All of it is our choice [O].
+Owns :class:`CostCurve`, milliseconds against a number of rows, and the pieces of work that a
+model's verify forward is measured by, with its real weights. Knows no head, no tree and no file;
+what is found decides how large draft trees may grow (:mod:`confu_demo.decoding.tree_plan`). All of
+it is our choice [O].
 """
 
 from __future__ import annotations
@@ -12,13 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
 from confu_demo.engine.attention import causal_mask
 from confu_demo.engine.cache import KVCache
-from confu_demo.engine.device import synchronise
 from confu_demo.engine.target import ForwardOutput, LeanModel
-from confu_demo.engine.timing import median_ms
 
 ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 PAST = 200
@@ -47,6 +45,10 @@ class CostCurve:
         )
         return low[1] + (high[1] - low[1]) * (rows - low[0]) / (high[0] - low[0])
 
+    def table(self, most: int) -> list[float]:
+        """Milliseconds of 0 to ``most`` rows; none cost nothing."""
+        return [0.0, *(self.ms(rows) for rows in range(1, most + 1))]
+
     @classmethod
     def monotone(cls, rows: Iterable[int], times: Iterable[float]) -> CostCurve:
         """The closest never-falling curve: neighbours that fall are averaged, so that one slow
@@ -62,47 +64,37 @@ class CostCurve:
         return cls(tuple((row, ms) for ms, joined in pools for row in joined))
 
 
-@torch.inference_mode()
-def measure_forward(
+def forward_jobs(
     model: LeanModel,
     feature_layers: tuple[int, ...],
     rows: Sequence[int] = ROWS,
-    *,
-    after: Callable[[ForwardOutput], object] = lambda out: None,
-    max_seconds: float = 3.0,
-) -> CostCurve:
-    """The cost of verifying that many rows after :data:`PAST` cached tokens.
+    after: Callable[[KVCache, ForwardOutput], object] = lambda cache, out: None,
+) -> list[Callable[[], object]]:
+    """For every number of rows, a function that runs a masked forward of so many after
+    :data:`PAST` cached tokens, and then ``after``, a decoder's work between two forwards.
 
-    ``after`` is what a decoder does with the output before the next step, timed as well. A model
-    that is too slow for all ``rows`` within ``max_seconds`` gets the points that it reached.
+    Raises ``ValueError`` where the model's context has no room for them.
     """
-    rows = [row for row in rows if PAST + row <= model.config.max_positions] or [1]
-    past = min(PAST, model.config.max_positions - rows[-1])
-    cache = model.new_cache(past + rows[-1])
+    past = min(PAST, model.config.max_positions - max(rows))
+    if past < 0:
+        raise ValueError(f"a context of {model.config.max_positions} tokens holds no {max(rows)}")
+    cache = model.new_cache(past + max(rows))
 
     def job(num_rows: int) -> Callable[[], object]:
         ids = torch.zeros(num_rows, dtype=torch.long, device=model.device)
-        mask = causal_mask(num_rows, past, model.device)
-        return lambda: after(_forward(model, cache, ids, mask, feature_layers))
+        steps = torch.arange(num_rows, device=model.device)
 
-    def rewound(work: Callable[[], object]) -> Callable[[], object]:
         def run() -> object:
             cache.length = past  # zeros are as good as a prefix
-            return work()
+            out = model.forward(
+                cache,
+                token_ids=ids,
+                positions=past + steps,
+                mask=causal_mask(num_rows, past, model.device),
+                feature_layers=feature_layers,
+            )
+            return after(cache, out)
 
         return run
 
-    times = median_ms(
-        [rewound(job(row)) for row in rows], synchronise(model.device), max_seconds=max_seconds
-    )
-    return CostCurve.monotone(rows[: len(times)], times)
-
-
-def _forward(
-    model: LeanModel, cache: KVCache, ids: Tensor, mask: Tensor, layers: tuple[int, ...]
-) -> ForwardOutput:
-    past = mask.shape[1] - mask.shape[0]
-    positions = past + torch.arange(ids.shape[0], device=model.device)
-    return model.forward(
-        cache, token_ids=ids, positions=positions, mask=mask, feature_layers=layers
-    )
+    return [job(num_rows) for num_rows in rows]
