@@ -31,8 +31,8 @@ class SamplingConfig:
             math.isfinite(self.temperature) and 0.0 <= self.temperature <= 5.0,
             f"temperature must be between 0 and 5, not {self.temperature}",
         )
-        _require(0.0 < self.top_p <= 1.0, f"top_p must be above 0 and at most 1, not {self.top_p}")
-        _require(self.top_k >= 0, f"top_k must be 0 (off) or more, not {self.top_k}")
+        _require(0.0 < self.top_p <= 1.0, f"top-p must be above 0 and at most 1, not {self.top_p}")
+        _require(self.top_k >= 0, f"top-k must be 0 (off) or more, not {self.top_k}")
         _require(0 <= self.seed < 2**63, f"seed must be between 0 and 2^63 - 1, not {self.seed}")
 
 
@@ -60,7 +60,7 @@ class TreeConfig:
         )
         _require(1 <= self.num_nodes <= 256, f"tree nodes must be 1 to 256, not {self.num_nodes}")
         _require(1 <= self.depth <= 32, f"tree depth must be 1 to 32, not {self.depth}")
-        _require(1 <= self.top_k <= 32, f"tree top_k must be 1 to 32, not {self.top_k}")
+        _require(1 <= self.top_k <= 32, f"tree top-k must be 1 to 32, not {self.top_k}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class LookupConfig:
     num_draft_tokens: int = 8
 
     def __post_init__(self) -> None:
-        _require(1 <= self.max_ngram <= 16, f"max_ngram must be 1 to 16, not {self.max_ngram}")
+        _require(1 <= self.max_ngram <= 16, f"lookup n-gram must be 1 to 16, not {self.max_ngram}")
         _require(
             1 <= self.num_draft_tokens <= 64,
             f"lookup draft tokens must be 1 to 64, not {self.num_draft_tokens}",
@@ -102,7 +102,7 @@ class ConfuConfig:
         )
         _require(
             self.contemplate_budget >= AUTO_BUDGET,
-            "contemplate_budget must be -2 (auto), -1 (all), 0 or more, "
+            "contemplate budget must be -2 (auto), -1 (all), 0 or more, "
             f"not {self.contemplate_budget}",
         )
 
@@ -125,7 +125,8 @@ class ConfspecConfig:
         )
         _require(
             0.0 <= self.threshold <= 2.0,
-            f"threshold must be 0 to 2 (above 1: the target judges all), not {self.threshold}",
+            "gamma (the confidence threshold) must be 0 to 2 (above 1: the target judges all), "
+            f"not {self.threshold}",
         )
         _require(
             1 <= self.max_step_tokens <= 4096,
@@ -155,7 +156,7 @@ class DecodeConfig:
         )
         _require(
             self.tree.mode == "auto" or self.confu.contemplate_budget != AUTO_BUDGET,
-            "contemplate_budget auto needs tree auto: with a fixed tree name a number or all",
+            "contemplate budget auto needs tree auto: with a fixed tree name a number or all",
         )
 
 

@@ -84,7 +84,8 @@ class RunMetrics:
 
     * ``num_tokens`` committed tokens; ``text`` what they say; ``origin_counts`` who made them.
     * ``total_ms`` the run's clock at its last event; ``decode_ms`` the same without the prefill.
-    * ``tokens_per_s`` committed tokens / decode time.
+    * ``tokens_per_s`` committed tokens / decode time; None before the second token, because the
+      first is the prefill's, whose time is not counted.
     * ``num_cycles`` draft-verify rounds that committed; ``acceptance_length`` the mean number of
       tokens that a cycle committed, which is accepted draft tokens + 1, or less for a last cycle
       cut by EOS or the length limit. The token from the prefill belongs to no cycle.
@@ -203,7 +204,7 @@ class RunTally:
             total_ms=self._t_ms,
             prefill_ms=prefill_ms,
             decode_ms=decode_ms,
-            tokens_per_s=ratio(1000.0 * num_tokens, decode_ms),
+            tokens_per_s=ratio(1000.0 * num_tokens, decode_ms) if num_tokens > 1 else None,
             num_cycles=self._cycles,
             acceptance_length=ratio(self._cycle_tokens, self._cycles),
             acceptance_by_depth=tuple(

@@ -81,9 +81,16 @@ def _row(name: str, lane: Mapping[str, Any]) -> Sequence[str]:
         number(lane["verify_ms"], 1),
         number(lane["other_ms"], 1),
         word(lane["identical_to_target"], "yes", "no"),
-        word(lane["answer_correct"], "right", "wrong"),
+        _answer_word(lane),
         lane["finish_reason"] or "-",
     )
+
+
+def _answer_word(lane: Mapping[str, Any]) -> str:
+    """A run that the length limit cut before its answer is not a wrong answer."""
+    if lane["answer_correct"] is False and lane["finish_reason"] == "length":
+        return "cut at the limit"
+    return word(lane["answer_correct"], "right", "wrong")
 
 
 def number(value: float | None, digits: int, unit: str = "") -> str:

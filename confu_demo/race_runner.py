@@ -20,7 +20,7 @@ from confu_demo.decoding.registry import METHODS, check_methods
 from confu_demo.loaded_suite import LoadedSuite
 from confu_demo.provenance import collect
 from confu_demo.race import race
-from confu_demo.suites import find_suite, why_not
+from confu_demo.suites import find_suite, why_not, without_root
 from confu_demo.trace import Event
 
 Card = TypeVar("Card")
@@ -121,8 +121,8 @@ class SuiteRunner(Generic[Card]):
             try:
                 for method in methods:
                     suite.decoder(method)
-            except OSError as error:  # a model that is missing is no ValueError
-                raise ValueError(str(error)) from error
+            except (OSError, ValueError) as error:  # visitors need not know the server's folders
+                raise ValueError(without_root(error)) from error
             prompt = suite.request(request.text, is_problem=request.is_problem)
             return prompt, suite.fit(request.config, prompt, methods, may_shorten=True)
 

@@ -7,6 +7,7 @@ missing for which lane, and how to get it. Loads nothing (see :mod:`confu_demo.l
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,10 +92,15 @@ def why_not(suite: Suite, method: str) -> str:
     for status in parts_of(suite):
         if status.part in METHODS[method].needs and not status.is_there:
             return (
-                f"{method} needs {status.part}, which is missing in {suite.folder}: "
+                f"{method} needs {status.part}, which is missing in {without_root(suite.folder)}: "
                 f"{status.how_to_get}"
             )
     return ""
+
+
+def without_root(text: object) -> str:
+    """A path, or a message with paths, as people know them: relative to the repository."""
+    return str(text).replace(f"{ROOT}{os.sep}", "")
 
 
 def default_methods(suite: Suite) -> tuple[str, ...]:

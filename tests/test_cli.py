@@ -97,6 +97,13 @@ def test_numbers_without_a_meaning_are_null(tmp_path: Path):
     ]  # fmt: skip
 
 
+def test_a_run_cut_by_the_limit_is_not_called_a_wrong_answer(capsys):
+    assert main(race_arguments("--methods", "eagle3")) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("eagle3 ")]
+    assert "cut at the limit" in row
+    assert "wrong" not in row
+
+
 def test_lanes_run_in_the_order_that_was_asked_for(tmp_path: Path):
     path = tmp_path / "race.json"
     arguments = race_arguments("--methods", "confu, autoregressive", "--json", str(path))

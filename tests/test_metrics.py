@@ -84,6 +84,13 @@ def test_an_unfinished_run_has_numbers_so_far():
     assert found.verified_per_committed == pytest.approx(8 / 3)
 
 
+def test_the_prefills_token_alone_is_no_rate():
+    """Its time is not counted, so anything divided by the rest would look like speed."""
+    assert summary(token_run()[:5]).num_tokens == 1
+    assert summary(token_run()[:5]).tokens_per_s is None
+    assert speedup(summary(token_run()[:5]), summary(token_run())) is None
+
+
 def test_every_beginning_of_a_run_has_numbers():
     for events in (token_run(), step_run()):
         tokens = [summary(events[:end]).num_tokens for end in range(len(events) + 1)]

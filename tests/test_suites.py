@@ -16,10 +16,12 @@ from confu_demo.suite_parts import eos_ids
 from confu_demo.suites import (
     BUNDLED,
     DEFAULT_METHODS,
+    ROOT,
     default_methods,
     find_suite,
     parts_of,
     why_not,
+    without_root,
 )
 from tests.tiny_suite import MAX_POSITIONS, copy_of_suite, loaded, suite_folder
 
@@ -57,6 +59,14 @@ def test_a_missing_part_is_named_with_the_lanes_that_need_it_and_how_to_get_it(t
     assert "smaller model" in missing.how_to_get
     assert why_not(suite, "confspec").startswith("confspec needs draft, which is missing in")
     assert why_not(suite, "confu") == ""
+
+
+def test_a_missing_part_of_a_shipped_suite_is_shown_by_its_place_in_the_repository():
+    lost = replace(BUNDLED, folder=ROOT / "assets" / "models" / "lost")
+    reason = why_not(lost, "autoregressive")
+    assert "which is missing in assets/models/lost: " in reason
+    assert str(ROOT) not in reason
+    assert without_root("/elsewhere/target is missing") == "/elsewhere/target is missing"
 
 
 def test_a_folder_of_config_without_weights_is_missing(tmp_path: Path):
