@@ -10,6 +10,7 @@ from itertools import pairwise
 from confu_demo.findings import Findings
 from confu_demo.trace import (
     Contemplation,
+    DraftPlan,
     DraftProposed,
     DraftTree,
     DraftVerified,
@@ -54,6 +55,8 @@ class CycleCheck:
         self._check_tree(event.tree)
         if event.contemplation is not None:
             self._check_contemplation(event.contemplation)
+        if event.plan is not None:
+            self._check_plan(event.plan, len(event.tree.token_ids))
         self._proposed = event
         self._last_cycle = event.cycle
         self._last_num_nodes = len(event.tree.token_ids)
@@ -173,6 +176,19 @@ class CycleCheck:
             increasing and all(0 <= node < num_nodes for node in nodes),
             f"contemplated nodes {nodes} are not increasing nodes of a tree of {num_nodes}",
         )
+
+    def _check_plan(self, plan: DraftPlan, num_nodes: int) -> None:
+        expected = plan.expected_tokens
+        self._expect(
+            1.0 - PROB_TOLERANCE <= expected <= num_nodes + PROB_TOLERANCE,
+            f"the plan expects {expected} tokens of {num_nodes} nodes",
+        )
+        numbers = (plan.expected_ms, plan.tokens_per_ms)
+        self._expect(
+            all(math.isfinite(number) and number > 0.0 for number in numbers),
+            "the plan's milliseconds or rate are not above 0",
+        )
+        self._expect(plan.levels >= 0, f"the plan has {plan.levels} levels")
 
     def _check_path(self, tree: DraftTree, event: DraftVerified) -> bool:
         """Whether the accepted nodes are a path from the root, so that more can be checked."""

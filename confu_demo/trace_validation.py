@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from confu_demo.cycle_validation import CycleCheck
 from confu_demo.findings import Findings
@@ -18,6 +19,7 @@ from confu_demo.trace import (
     DraftProposed,
     DraftVerified,
     Event,
+    MeasuredCosts,
     RunFinished,
     RunStarted,
     StepDrafted,
@@ -100,7 +102,19 @@ class _RunCheck:
             event.schema_version in READABLE_VERSIONS,
             f"schema version {event.schema_version} instead of one of {READABLE_VERSIONS}",
         )
+        if event.costs is not None:
+            self._check_costs(event.costs)
         self._started = True
+
+    def _check_costs(self, costs: MeasuredCosts) -> None:
+        for name, points in (("verify", costs.verify), ("level", costs.level)):
+            rises = all(low[0] < high[0] and low[1] <= high[1] for low, high in pairwise(points))
+            self._expect(bool(points) and rises, f"the measured {name} costs do not rise")
+        numbers = [costs.draft_ms, *(ms for _, ms in (*costs.verify, *costs.level))]
+        self._expect(
+            all(math.isfinite(number) and number >= 0.0 for number in numbers),
+            "a measured cost is negative or not finite",
+        )
 
     def _check_commit(self, event: TokensCommitted) -> None:
         count = len(event.token_ids)

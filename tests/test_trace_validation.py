@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from confu_demo.trace import DraftProposed, Event, StepJudged
+from confu_demo.trace import DraftPlan, DraftProposed, Event, MeasuredCosts, StepJudged
 from confu_demo.trace_validation import validate
 from tests.traces import StepClock, changed, committed, step_run, token_run, without
 
@@ -401,3 +401,43 @@ def test_an_audit_may_come_after_the_round_it_speaks_of():
     late = replace(events[13], t_ms=99.0)
     assert isinstance(late, StepJudged)
     assert validate([*without(events, 13)[:-1], late, events[-1]]) == ()
+
+
+PLAN = DraftPlan(expected_tokens=2.5, expected_ms=7.0, levels=3, tokens_per_ms=0.4)
+COSTS = MeasuredCosts(verify=((1, 2.0), (8, 2.5)), draft_ms=0.5, level=((1, 0.3),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, None),
+        ({"levels": 0, "expected_tokens": 1.0}, None),
+        ({"expected_tokens": 4.5}, "expects 4.5 tokens of 4 nodes"),
+        ({"expected_tokens": 0.9}, "expects 0.9 tokens"),
+        ({"expected_tokens": float("nan")}, "expects nan tokens"),
+        ({"expected_ms": 0.0}, "milliseconds or rate are not above 0"),
+        ({"tokens_per_ms": float("inf")}, "milliseconds or rate are not above 0"),
+        ({"levels": -1}, "-1 levels"),
+    ],
+)
+def test_a_plan_that_nobody_could_mean_is_named(changes: dict[str, Any], sentence: str | None):
+    found = validate(changed(token_run(), 3, plan=replace(PLAN, **changes)))
+    assert len(found) == (sentence is not None)
+    assert all(str(sentence) in entry for entry in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, None),
+        ({"verify": ((1, 2.0), (8, 1.5))}, "the measured verify costs do not rise"),
+        ({"level": ((2, 2.0), (1, 2.5))}, "the measured level costs do not rise"),
+        ({"level": ()}, "the measured level costs do not rise"),
+        ({"draft_ms": -0.1}, "a measured cost is negative"),
+        ({"verify": ((1, float("inf")),)}, "a measured cost is negative or not finite"),
+    ],
+)
+def test_costs_that_no_machine_has_are_named(changes: dict[str, Any], sentence: str | None):
+    found = validate(changed(token_run(), 0, costs=replace(COSTS, **changes)))
+    assert len(found) == (sentence is not None)
+    assert all(str(sentence) in entry for entry in found)

@@ -69,9 +69,11 @@ class ConfuDecoder:
     ) -> Iterator[Event]:
         """Raises ``ValueError`` at once if prompt and new tokens do not fit the context."""
         require_room(request, config, self.target)
+        return on_clock(clock, self._run(request, config, clock, stop, self._growth(config)))
+
+    def _growth(self, config: DecodeConfig) -> Growth:
         budget, may_look = config.confu.contemplate_budget, self.target.model.device.type == "cpu"
-        growth = make_growth(config, budget, self._cycle_costs, may_look=may_look)
-        return on_clock(clock, self._run(request, config, clock, stop, growth))
+        return make_growth(config, budget, self._cycle_costs, may_look=may_look)
 
     def _cycle_costs(self) -> CycleCosts:
         if self._costs is None:

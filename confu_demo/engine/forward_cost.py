@@ -8,6 +8,7 @@ it is our choice [O].
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +33,8 @@ class CostCurve:
 
     def __post_init__(self) -> None:
         ordered = all(low[0] < high[0] and low[1] <= high[1] for low, high in pairwise(self.points))
-        if not self.points or not ordered or self.points[0][1] < 0.0:
+        finite = all(math.isfinite(ms) for _, ms in self.points)
+        if not self.points or not ordered or not finite or self.points[0][1] < 0.0:
             raise ValueError("a cost curve needs points of increasing rows and never-falling ms")
 
     def ms(self, rows: float) -> float:
