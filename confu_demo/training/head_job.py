@@ -143,7 +143,11 @@ def publish(
     report: dict[str, Any],
 ) -> Path:
     """Writes the head, its card (README.md) and ``training.json`` into ``job.out``."""
-    figures = {"heldout": report["heldout"], "tokens": report["tokens"]}
+    scores = {
+        name: {key: value for key, value in score.items() if key != "documents"}
+        for name, score in report["heldout"].items()
+    }
+    figures = {"heldout": scores, "tokens": report["tokens"]}
     save_head(job.out, head.to("cpu"), figures, dtype=job.dtype)
     parameters = sum(parameter.numel() for parameter in head.parameters())
     card = head_card(name, parameters, settings, report, job.command, job.device)
