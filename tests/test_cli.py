@@ -157,6 +157,7 @@ def test_every_setting_reaches_the_decoders(tmp_path: Path):
         **{name: settings[name] for name in settings},
         "max_new_tokens": "10",
         "sampling.top_k": "7",
+        "tree.mode": "fixed",
         "tree.num_nodes": "5",
         "tree.depth": "2",
         "tree.top_k": "3",

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from confu_demo.config import (
-    ConfspecConfig,
-    ConfuConfig,
-    DecodeConfig,
-    SamplingConfig,
-    TreeConfig,
-)
+from confu_demo.cli.tree_options import add_tree_options, budget_of, tree_config
+from confu_demo.config import ConfspecConfig, ConfuConfig, DecodeConfig, SamplingConfig
 
 _DEFAULT = DecodeConfig()
 
@@ -42,8 +37,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_decode_options(parser: argparse.ArgumentParser) -> None:
     """The settings of :mod:`confu_demo.config`, with its defaults."""
-    tree, confu, confspec = _DEFAULT.tree, _DEFAULT.confu, _DEFAULT.confspec
-    add = parser.add_argument_group("decoding").add_argument
+    confu, confspec = _DEFAULT.confu, _DEFAULT.confspec
+    group = parser.add_argument_group("decoding")
+    add = group.add_argument
     add("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (default: 0)")
     add("--top-p", type=float, default=1.0, metavar="P", help="default: 1, off")
     add("--top-k", type=int, default=0, metavar="N", help="default: 0, off")
@@ -55,29 +51,7 @@ def add_decode_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"default: {_DEFAULT.max_new_tokens}, or what the context has room for",
     )
-    add(
-        "--tree-nodes",
-        type=int,
-        default=tree.num_nodes,
-        metavar="N",
-        help=f"nodes of a draft tree, root included (default: {tree.num_nodes})",
-    )
-    add("--tree-depth", type=int, default=tree.depth, metavar="N", help=f"default: {tree.depth}")
-    add(
-        "--tree-top-k",
-        type=int,
-        default=tree.top_k,
-        metavar="N",
-        help=f"children kept at each depth (default: {tree.top_k})",
-    )
-    add(
-        "--contemplate-budget",
-        type=int,
-        default=confu.contemplate_budget,
-        metavar="N",
-        help="ConFu: tree nodes that get a contemplate token, -1 for all (default: "
-        f"{confu.contemplate_budget})",
-    )
+    add_tree_options(group)
     add(
         "--future",
         choices=("on", "zeroed", "shuffled"),
@@ -107,14 +81,15 @@ def add_decode_options(parser: argparse.ArgumentParser) -> None:
 
 def decode_config(args: argparse.Namespace) -> DecodeConfig:
     """Raises ``ValueError`` with one sentence for a value that makes no sense."""
+    tree = tree_config(args)
     tokens = _DEFAULT.max_new_tokens if args.max_new_tokens is None else args.max_new_tokens
     return DecodeConfig(
         max_new_tokens=tokens,
         sampling=SamplingConfig(
             temperature=args.temperature, top_p=args.top_p, top_k=args.top_k, seed=args.seed
         ),
-        tree=TreeConfig(num_nodes=args.tree_nodes, depth=args.tree_depth, top_k=args.tree_top_k),
-        confu=ConfuConfig(future=args.future, contemplate_budget=args.contemplate_budget),
+        tree=tree,
+        confu=ConfuConfig(future=args.future, contemplate_budget=budget_of(args, tree)),
         confspec=ConfspecConfig(
             threshold=args.gamma, draft_steps=args.draft_steps, audit=args.audit
         ),
