@@ -18,6 +18,7 @@ from confu_demo.data.documents import prompt_text
 from confu_demo.data.vocabulary import BOS
 from confu_demo.decoding.base import BoundModel, Decoder, DecodeRequest, LaneClock
 from confu_demo.decoding.registry import METHODS, Part
+from confu_demo.engine.chat import ChatFormat, chat_format
 from confu_demo.engine.errors import CorruptModel, MissingModel
 from confu_demo.engine.loading import load_model, synchronise
 from confu_demo.engine.target import LeanModel
@@ -92,7 +93,7 @@ class LoadedSuite:
         head, info = self._head("eagle3")
         if not isinstance(head, EagleHead):
             raise CorruptModel(
-                f"{self.suite.folder / 'eagle3'} holds a ConFu head, not an EAGLE-3 head"
+                f"{self.suite.folder_of('eagle3')} holds a ConFu head, not an EAGLE-3 head"
             )
         return head, info
 
@@ -101,7 +102,7 @@ class LoadedSuite:
         head, info = self._head("confu")
         if not isinstance(head, ConfuHead):
             raise CorruptModel(
-                f"{self.suite.folder / 'confu'} holds an EAGLE-3 head, not a ConFu head"
+                f"{self.suite.folder_of('confu')} holds an EAGLE-3 head, not a ConFu head"
             )
         return head, info
 
@@ -117,24 +118,34 @@ class LoadedSuite:
     @property
     def asks_questions(self) -> bool:
         """Whether prompts are put into the question format of our own training: true of models
-        with our tokenizer. Any other model continues the text as it stands."""
+        with our tokenizer. Any other model continues the text as it stands, or answers it in its
+        own chat format."""
         return bool(self.target.tokenizer.bos_token == BOS)
+
+    @cached_property
+    def chat(self) -> ChatFormat | None:
+        """The target's chat template; None for a model that only continues text."""
+        return chat_format(self.target.tokenizer)
 
     def request(self, text: str, *, is_problem: bool = True) -> DecodeRequest:
         """The prompt as the target reads it. Raises as :func:`check_text`.
 
-        Special tokens that are written out in the text stay text.
+        ``is_problem`` asks for the format that the target answers in: the question format of our
+        training, or the model's chat template, of which only the user's text is shown. Special
+        tokens that are written out in the text stay text.
         """
         check_text(text)
         tokenizer = self.target.tokenizer
-        if not self.asks_questions:
-            token_ids = tokenizer(text, split_special_tokens=True)["input_ids"]
-            return DecodeRequest(token_ids=tuple(token_ids), text=text)
-        shown = prompt_text(text) if is_problem else text
-        token_ids = tokenizer(shown, add_special_tokens=False, split_special_tokens=True)
-        return DecodeRequest(
-            token_ids=(tokenizer.bos_token_id, *token_ids["input_ids"]), text=shown
-        )
+        if self.asks_questions:
+            shown = prompt_text(text) if is_problem else text
+            token_ids = tokenizer(shown, add_special_tokens=False, split_special_tokens=True)
+            return DecodeRequest(
+                token_ids=(tokenizer.bos_token_id, *token_ids["input_ids"]), text=shown
+            )
+        if is_problem and self.chat is not None:
+            return DecodeRequest(token_ids=tuple(self.chat.prompt(text)), text=text)
+        token_ids = tokenizer(text, split_special_tokens=True)["input_ids"]
+        return DecodeRequest(token_ids=tuple(token_ids), text=text)
 
     def fit(
         self,
@@ -186,7 +197,7 @@ class LoadedSuite:
 
     def _bind(self, part: Part, device: str, threads: int | None) -> BoundModel:
         model = load_model(
-            self.suite.folder / part, device=device, dtype=self._dtype, threads=threads
+            self.suite.folder_of(part), device=device, dtype=self._dtype, threads=threads
         )
         return bind(model, self.suite, part)
 

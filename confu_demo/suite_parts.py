@@ -14,13 +14,14 @@ from confu_demo.engine.text import Detokenizer
 from confu_demo.heads.checkpoint import TargetInfo, load_head, sha256_of_head
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
+from confu_demo.suite_weights.places import verified_sha256
 from confu_demo.suites import Suite
 from confu_demo.trace import ModelInfo
 
 
 def bind(model: LeanModel, suite: Suite, part: Part) -> BoundModel:
     """A loaded model with its tokenizer, end tokens and record."""
-    folder = suite.folder / part
+    folder = suite.folder_of(part)
     tokenizer = load_tokenizer(folder)
     return BoundModel(
         model=model,
@@ -30,17 +31,28 @@ def bind(model: LeanModel, suite: Suite, part: Part) -> BoundModel:
         info=ModelInfo(
             role="target" if part == "target" else "draft_model",
             name=f"{suite.name}/{part}",
-            sha256=sha256_of_folder(folder),
+            sha256=sha256_of_model(suite, part),
             num_parameters=num_parameters(model),
         ),
     )
+
+
+def sha256_of_model(suite: Suite, part: Part) -> str:
+    """What a head must have been trained on. A fetched model is known by its hash beforehand.
+
+    Raises CorruptModel if a fetched one has another hash.
+    """
+    folder = suite.folder_of(part)
+    if part == "target" and suite.fetched is not None:
+        return verified_sha256(folder, suite.fetched)
+    return sha256_of_folder(folder)
 
 
 def load_bound_head(
     suite: Suite, part: Part, target: TargetInfo
 ) -> tuple[EagleHead | ConfuHead, ModelInfo]:
     """A head with its record. Raises what :func:`load_head` raises."""
-    folder = suite.folder / part
+    folder = suite.folder_of(part)
     head = load_head(folder, target)
     info = ModelInfo(
         role="head",

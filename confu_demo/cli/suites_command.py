@@ -35,6 +35,8 @@ def describe(suite: Suite) -> str:
         lanes = ", ".join(status.lanes)
         if status.is_there:
             lines.append(f"  {status.part:<7} here      for {lanes}")
+        elif not status.meant:
+            lines.append(f"  {status.part:<7} none      for {lanes}: {status.how_to_get}")
         else:
             lines.append(f"  {status.part:<7} MISSING   for {lanes}: {status.how_to_get}")
     ready = [method for method in METHODS if not why_not(suite, method)]

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from confu_demo.data.free_text import CATEGORIES, Category, Draft, Split, draw
+from confu_demo.engine.chat import ChatFormat
 from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.own_outputs import OwnOutput, load_shard, save_shard
 from confu_demo.training.records import DocumentRecord, save_records
@@ -76,24 +77,6 @@ class _Job:
             return int(logits.argmax())
         probs = torch.softmax(logits.float() / temperature, dim=-1)
         return int(torch.multinomial(probs, 1, generator=self.generator))
-
-
-class ChatFormat:
-    """The tokens around a user's text in a chat template, found once with a stand-in text."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        stand_in = "\u241f"
-        message = [{"role": "user", "content": stand_in}]
-        whole = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
-        before, after = whole.split(stand_in)
-        self._tokenizer = tokenizer
-        self.before = tokenizer(before, add_special_tokens=False)["input_ids"]
-        self.after = tokenizer(after, add_special_tokens=False)["input_ids"]
-
-    def prompt(self, text: str) -> list[int]:
-        """The whole prompt; special tokens written out in ``text`` stay text."""
-        own = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
-        return [*self.before, *own["input_ids"], *self.after]
 
 
 def jobs_of(shard: int, settings: ChatSettings) -> list[_Job]:
