@@ -8,13 +8,14 @@ from typing import Any
 
 import gradio as gr
 
-from confu_demo.config import ConfspecConfig, DecodeConfig, TreeConfig
+from confu_demo.config import ALL_NODES, AUTO_BUDGET, ConfspecConfig, DecodeConfig, TreeConfig
 from confu_demo.ui import race_form
 from confu_demo.ui.race_form import FIELDS
 from confu_demo.ui.runner import ProblemCard, RaceRunner
 from confu_demo.ui.wording import say
 
-FUTURES = ("on", "zeroed", "shuffled")
+CHOICES = {"future": ("on", "zeroed", "shuffled"), "tree": ("auto", "fixed")}
+BUDGETS = (1, 2, 4, 8, 16, 0)
 BUTTONS = ("run", "stop", "new_numbers", "replay")
 
 
@@ -48,8 +49,10 @@ class Controls:
         if name == "methods":
             words["choices"] = method_choices(self.methods, language)
             words["info"] += missing_methods(self.methods, language)
-        if name == "future":
-            words["choices"] = [(say(language, f"page.future.{f}"), f) for f in FUTURES]
+        if name in ("future", "tree"):
+            words["choices"] = named_choices(name, language)
+        if name == "contemplate_budget":
+            words["choices"] = budget_choices(language)
         if name == "problem":
             words["choices"] = problem_choices(self.gallery, language)
         return words
@@ -57,6 +60,16 @@ class Controls:
 
 def method_choices(methods: Sequence[tuple[str, bool, str]], language: str) -> list[Any]:
     return [(say(language, f"method.{name}"), name) for name, available, _ in methods if available]
+
+
+def named_choices(name: str, language: str) -> list[tuple[str, str]]:
+    return [(say(language, f"page.{name}.{value}"), value) for value in CHOICES[name]]
+
+
+def budget_choices(language: str) -> list[tuple[str, int]]:
+    words = (("auto", AUTO_BUDGET), ("all", ALL_NODES))
+    named = [(say(language, f"page.contemplate_budget.{word}"), value) for word, value in words]
+    return [*named, *((str(value), value) for value in BUDGETS)]
 
 
 def missing_methods(methods: Sequence[tuple[str, bool, str]], language: str) -> str:
@@ -143,17 +156,17 @@ def _build_settings(named: dict[str, Any]) -> None:
     named["max_new_tokens"] = gr.Slider(
         16, race_form.MAX_NEW_TOKENS, budget, step=16, **_label("max_new_tokens")
     )
+    named["tree"] = gr.Radio(named_choices("tree", "en"), value="auto", **_label("tree"))
     named["tree_nodes"] = gr.Slider(
         2, race_form.MAX_TREE_NODES, tree.num_nodes, step=1, **_label("tree_nodes")
     )
     named["tree_depth"] = gr.Slider(
         1, race_form.MAX_TREE_DEPTH, tree.depth, step=1, **_label("tree_depth")
     )
-    named["future"] = gr.Radio(
-        [(say("en", f"page.future.{name}"), name) for name in FUTURES],
-        value="on",
-        **_label("future"),
+    named["contemplate_budget"] = gr.Dropdown(
+        budget_choices("en"), value=AUTO_BUDGET, **_label("contemplate_budget")
     )
+    named["future"] = gr.Radio(named_choices("future", "en"), value="on", **_label("future"))
     named["threshold"] = gr.Slider(0.5, 1.05, confspec.threshold, step=0.01, **_label("threshold"))
     named["draft_steps"] = gr.Slider(
         1, race_form.MAX_DRAFT_STEPS, confspec.draft_steps, step=1, **_label("draft_steps")

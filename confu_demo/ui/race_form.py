@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confu_demo.config import (
+    ALL_NODES,
+    AUTO_BUDGET,
     ConfspecConfig,
     ConfuConfig,
     DecodeConfig,
@@ -27,8 +29,8 @@ MAX_DRAFT_STEPS = 6
 """Caps of the page, not of the methods: a visitor shares the engine. Our choice."""
 
 FIELDS = (
-    "text", "as_problem", "methods", "temperature", "seed", "max_new_tokens", "tree_nodes",
-    "tree_depth", "future", "threshold", "draft_steps",
+    "text", "as_problem", "methods", "temperature", "seed", "max_new_tokens", "tree",
+    "tree_nodes", "tree_depth", "contemplate_budget", "future", "threshold", "draft_steps",
 )  # fmt: skip
 """The entries in the order of the page's components."""
 
@@ -67,20 +69,31 @@ def read_form(
 
 
 def _config(entries: Mapping[str, Any]) -> DecodeConfig:
+    tree = _tree(entries)
+    budget = _whole(entries, "contemplate_budget", MAX_TREE_NODES)
+    if budget == AUTO_BUDGET and tree.mode == "fixed":
+        budget = ALL_NODES  # as the paper has it: there are no costs to decide by
     return DecodeConfig(
         max_new_tokens=_whole(entries, "max_new_tokens", MAX_NEW_TOKENS),
         sampling=SamplingConfig(
             temperature=_number(entries, "temperature"), seed=_whole(entries, "seed", 2**53)
         ),
-        tree=TreeConfig(
-            num_nodes=_whole(entries, "tree_nodes", MAX_TREE_NODES),
-            depth=_whole(entries, "tree_depth", MAX_TREE_DEPTH),
-        ),
-        confu=ConfuConfig(future=entries["future"]),
+        tree=tree,
+        confu=ConfuConfig(future=entries["future"], contemplate_budget=budget),
         confspec=ConfspecConfig(
             threshold=_number(entries, "threshold"),
             draft_steps=_whole(entries, "draft_steps", MAX_DRAFT_STEPS),
         ),
+    )
+
+
+def _tree(entries: Mapping[str, Any]) -> TreeConfig:
+    if entries["tree"] == "auto":
+        return TreeConfig.auto()
+    return TreeConfig(
+        mode=entries["tree"],
+        num_nodes=_whole(entries, "tree_nodes", MAX_TREE_NODES),
+        depth=_whole(entries, "tree_depth", MAX_TREE_DEPTH),
     )
 
 

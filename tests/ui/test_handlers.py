@@ -16,7 +16,9 @@ from confu_demo.ui.runner import ProblemCard, RaceRequest
 from tests.ui.scripted_lanes import PROBLEM, scripted_lanes
 from tests.ui.scripted_runner import ScriptedRunner
 
-FORM = (PROBLEM.text, True, ["autoregressive", "confu"], 0, 0, 64, 12, 6, "on", 0.9, 3)
+FORM = (
+    PROBLEM.text, True, ["autoregressive", "confu"], 0, 0, 64, "fixed", 12, 6, -1, "on", 0.9, 3,
+)  # fmt: skip
 SKIP = gr.skip()
 
 

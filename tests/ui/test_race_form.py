@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from confu_demo.config import ALL_NODES, AUTO_BUDGET, TreeConfig
 from confu_demo.ui.race_form import MAX_CHARACTERS, MAX_NEW_TOKENS, Refusal, read_form
 from confu_demo.ui.runner import METHODS, RaceRequest
 
@@ -14,8 +15,8 @@ CARD = {"text": "How many?", "answer": "3", "family": "inventory"}
 def entries(**changes: Any) -> dict[str, Any]:
     usual = {
         "text": "How many?", "as_problem": True, "methods": list(METHODS), "temperature": 0,
-        "seed": 0, "max_new_tokens": 64, "tree_nodes": 12, "tree_depth": 6, "future": "on",
-        "threshold": 0.9, "draft_steps": 3,
+        "seed": 0, "max_new_tokens": 64, "tree": "fixed", "tree_nodes": 12, "tree_depth": 6,
+        "contemplate_budget": 2, "future": "on", "threshold": 0.9, "draft_steps": 3,
     }  # fmt: skip
     return {**usual, **changes}
 
@@ -34,6 +35,18 @@ def test_the_entries_become_a_request():
     assert request.config.tree.num_nodes == 20
     assert request.config.tree.depth == 4
     assert request.config.confspec.threshold == 0.8
+
+
+def test_an_automatic_tree_leaves_the_shape_to_the_machine():
+    request = read(tree="auto", contemplate_budget=AUTO_BUDGET)
+    assert request.config.tree == TreeConfig.auto()
+    assert request.config.confu.contemplate_budget == AUTO_BUDGET
+    assert read(tree="auto").config.confu.contemplate_budget == 2
+
+
+def test_a_fixed_tree_contemplates_everywhere_unless_a_number_is_chosen():
+    for chosen, budget in ((AUTO_BUDGET, ALL_NODES), (ALL_NODES, ALL_NODES), (0, 0), (4, 4)):
+        assert read(contemplate_budget=chosen).config.confu.contemplate_budget == budget
 
 
 def test_an_edited_text_has_no_known_answer():
@@ -65,6 +78,8 @@ def test_lanes_keep_the_order_of_the_page_and_unavailable_ones_are_dropped():
         ({"tree_depth": 2.5}, "notice.bad_whole"),
         ({"max_new_tokens": MAX_NEW_TOKENS + 1}, "notice.too_much"),
         ({"draft_steps": 99}, "notice.too_much"),
+        ({"contemplate_budget": 1000}, "notice.too_much"),
+        ({"contemplate_budget": "all"}, "notice.bad_number"),
     ],
 )
 def test_a_wrong_entry_is_refused_with_its_own_sentence(changes: dict[str, Any], key: str):
@@ -79,6 +94,8 @@ def test_a_wrong_entry_is_refused_with_its_own_sentence(changes: dict[str, Any],
         ({"temperature": -1}, "temperature must be between 0 and 5"),
         ({"future": "maybe"}, "future must be on, zeroed or shuffled"),
         ({"tree_nodes": 0}, "tree nodes must be 1 to 256"),
+        ({"tree": "bonsai"}, "the tree must be auto or fixed"),
+        ({"contemplate_budget": -3}, "contemplate budget must be -2"),
         ({"threshold": 3}, r"gamma \(the confidence threshold\) must be 0 to 2"),
         ({"max_new_tokens": 0}, "max new tokens must be 1 to"),
         ({"seed": -1}, "seed must be between 0 and"),
