@@ -16,7 +16,7 @@ import torch
 
 from confu_demo.bench.measure import race_once
 from confu_demo.config import DecodeConfig, SamplingConfig
-from confu_demo.data.splits import problem
+from confu_demo.data.prompts import find_prompt
 from confu_demo.decoding.base import DecodeRequest
 from confu_demo.engine.loading import synchronise
 from confu_demo.loaded_suite import LoadedSuite
@@ -74,7 +74,7 @@ def measure_generate(
     theirs: list[float] = []
     same = 0
     for index in indices:
-        request = suite.request(problem(split, index).text)
+        request = suite.request(find_prompt(suite.suite.name, split, index).text)
         fitting = suite.fit(greedy, request, [BASELINE], may_shorten=True)
         if not ours:
             baseline.run(request, min(8, fitting.max_new_tokens))  # first-call costs

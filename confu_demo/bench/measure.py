@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from confu_demo.config import DecodeConfig
-from confu_demo.data.splits import problem
+from confu_demo.data.prompts import Prompt, find_prompt
 from confu_demo.data.steps import parse_answer
 from confu_demo.decoding.base import DecodeRequest
 from confu_demo.loaded_suite import LoadedSuite
@@ -40,7 +40,8 @@ class ProblemResult:
     run: LaneRun
     speedup: float | None
     identical: bool | None
-    answer_correct: bool
+    answer_correct: bool | None  # None: the prompt has no answer to check
+    category: str = ""
 
 
 def race_once(
@@ -65,12 +66,12 @@ def measure(
     """Every method on every problem. ``progress`` is called after each problem."""
     results: list[ProblemResult] = []
     for index in indices:
-        chosen = problem(split, index)
+        chosen = find_prompt(suite.suite.name, split, index)
         request = suite.request(chosen.text)
         fitting = suite.fit(config, request, methods, may_shorten=True)
         races = [race_once(suite, methods, request, fitting) for _ in range(repeats)]
         results.extend(
-            _result(index, method, [run[method] for run in races], races, chosen.answer)
+            _result(index, method, [run[method] for run in races], races, chosen)
             for method in methods
         )
         progress(index)
@@ -82,7 +83,7 @@ def _result(
     method: str,
     runs: Sequence[LaneRun],
     races: Sequence[dict[str, LaneRun]],
-    answer: int,
+    prompt: Prompt,
 ) -> ProblemResult:
     by_time = sorted(runs, key=lambda run: run.metrics.decode_ms)
     chosen = by_time[(len(by_time) - 1) // 2]
@@ -92,10 +93,13 @@ def _result(
     return ProblemResult(
         problem=index,
         method=method,
+        category=prompt.category,
         run=chosen,
         speedup=median([ratio for ratio in ratios if ratio is not None]),
         identical=identical_text(chosen.metrics, baselines[0]) if compared else None,
-        answer_correct=parse_answer(chosen.metrics.text) == answer,
+        answer_correct=(
+            None if prompt.answer is None else parse_answer(chosen.metrics.text) == prompt.answer
+        ),
     )
 
 

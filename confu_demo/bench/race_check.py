@@ -12,7 +12,7 @@ from typing import Any
 
 from confu_demo.bench.measure import race_once
 from confu_demo.config import DecodeConfig
-from confu_demo.data.splits import problem
+from confu_demo.data.prompts import find_prompt
 from confu_demo.loaded_suite import LoadedSuite
 
 TOLERANCE = 0.05
@@ -36,7 +36,7 @@ def check_race(
     count = 0
     for index in indices:
         count += 1
-        request = suite.request(problem(split, index).text)
+        request = suite.request(find_prompt(suite.suite.name, split, index).text)
         fitting = suite.fit(config, request, methods, may_shorten=True)
         for _ in range(ROUNDS):
             together = race_once(suite, methods, request, fitting)

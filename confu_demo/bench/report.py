@@ -20,7 +20,8 @@ def method_report(results: Sequence[ProblemResult]) -> dict[str, Any]:
     good = [result for result in results if not result.run.failure]
     runs = [result.run.metrics for result in good]
     spread = quartiles([r.speedup for r in good if r.speedup is not None])
-    right = sum(result.answer_correct for result in good)
+    checked = [result.answer_correct for result in good if result.answer_correct is not None]
+    right = sum(checked)
     same = [result.identical for result in good if result.identical is not None]
     tokens = sum(run.num_tokens for run in runs)
     decode_ms = sum(run.decode_ms for run in runs)
@@ -32,8 +33,8 @@ def method_report(results: Sequence[ProblemResult]) -> dict[str, Any]:
         "speedup": spread[1] if spread else None,
         "speedup_quartiles": [spread[0], spread[2]] if spread else None,
         "acceptance_length": ratio(in_cycles, cycles),
-        "accuracy": ratio(right, len(good)),
-        "accuracy_interval": _listed(wilson_interval(right, len(good))),
+        "accuracy": ratio(right, len(checked)),
+        "accuracy_interval": _listed(wilson_interval(right, len(checked))),
         "tokens_per_s": ratio(1000.0 * tokens, decode_ms),
         "num_tokens_mean": ratio(tokens, len(good)),
         "identical_share": ratio(sum(same), len(same)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from confu_demo.data.splits import SPLIT_SIZES
+from confu_demo.data.prompts import split_sizes
 from confu_demo.decoding.registry import check_methods
 
 MAX_REPEATS = 100
@@ -19,6 +19,7 @@ class BenchSettings:
     """
 
     methods: tuple[str, ...]
+    suite: str = "bundled"
     split: str = "heldout"
     start: int = 0
     problems: int = 24
@@ -28,11 +29,10 @@ class BenchSettings:
 
     def __post_init__(self) -> None:
         check_methods(self.methods)
-        if self.split not in SPLIT_SIZES:
-            raise ValueError(
-                f"unknown split {self.split!r}: choose one of {', '.join(SPLIT_SIZES)}"
-            )
-        size = SPLIT_SIZES[self.split]
+        sizes = split_sizes(self.suite)
+        if self.split not in sizes:
+            raise ValueError(f"unknown split {self.split!r}: choose one of {', '.join(sizes)}")
+        size = sizes[self.split]
         if self.problems < 1:
             raise ValueError(f"problems must be 1 or more, not {self.problems}")
         if self.start < 0 or self.start + self.problems > size:

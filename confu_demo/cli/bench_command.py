@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from confu_demo.bench.acceptance import acceptance_report
 from confu_demo.bench.generate_baseline import generate_line, measure_generate
 from confu_demo.bench.measure import ProblemResult, measure
 from confu_demo.bench.processes import Processes
@@ -25,6 +26,7 @@ from confu_demo.cli.options import (
     decode_config,
     method_names,
 )
+from confu_demo.cli.progress import Progress
 from confu_demo.cli.tables import format_table
 from confu_demo.config import DecodeConfig, flatten
 from confu_demo.loaded_suite import LoadedSuite
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         check_json(args.json)
         config = decode_config(args)
         suite = find_suite(args.suite)
-        settings = _settings(args, default_methods(suite))
+        settings = _settings(args, suite.name, default_methods(suite))
         processes = Processes(args.device)
         loaded = LoadedSuite(suite, device=processes.device, dtype=args.dtype, threads=args.threads)
         for method in settings.methods:
@@ -93,8 +95,9 @@ def run(args: argparse.Namespace) -> int:
         processes.close()
 
 
-def _settings(args: argparse.Namespace, methods: tuple[str, ...]) -> BenchSettings:
+def _settings(args: argparse.Namespace, suite: str, methods: tuple[str, ...]) -> BenchSettings:
     return BenchSettings(
+        suite=suite,
         methods=methods if args.methods is None else args.methods,
         split=args.split,
         start=args.start,
@@ -120,7 +123,7 @@ def _measure(
         share,
         config,
         settings.repeats,
-        _Progress(len(share), processes.is_first),
+        Progress(len(share), processes.is_first),
     )
     results = sorted(processes.gather(own), key=lambda result: result.problem)
     if not processes.is_first:
@@ -128,7 +131,6 @@ def _measure(
     provenance = collect(suite.device, suite.dtype, suite.threads, sys.argv)
     output = {
         "settings": {
-            "suite": suite.suite.name,
             "processes": processes.count,
             **asdict(settings),
             **dict(flatten(config)),
@@ -136,6 +138,7 @@ def _measure(
         "provenance": asdict(provenance) | {"versions": dict(provenance.versions)},
         **_comparisons(suite, settings, config),
         "methods": methods_report(settings.methods, results),
+        "acceptance": acceptance_report(settings.methods, results),
     }
     if args.json is not None:
         with user_errors():
@@ -159,20 +162,6 @@ def _comparisons(
     return found
 
 
-class _Progress:
-    """One line on a terminal that is written over and over; nothing where stderr is a file."""
-
-    def __init__(self, total: int, speaks: bool) -> None:
-        self._total, self._done = total, 0
-        self._speaks = speaks and sys.stderr.isatty()
-
-    def __call__(self, index: int) -> None:
-        self._done += 1
-        if self._speaks:
-            end = "\n" if self._done == self._total else ""
-            print(f"\rproblem {self._done} of {self._total}", end=end, file=sys.stderr, flush=True)
-
-
 def _print(output: dict[str, Any], provenance: Provenance) -> None:
     settings = output["settings"]
     print(
@@ -182,6 +171,8 @@ def _print(output: dict[str, Any], provenance: Provenance) -> None:
     )
     print(format_table(TABLE_HEADER, table_rows(output["methods"])))
     print("\n".join(["", *step_lines(output["methods"])]))
+    if output["acceptance"] is not None:
+        print(output["acceptance"]["table"] + "\n")
     if output["generate_baseline"] is not None:
         print(generate_line(output["generate_baseline"]))
     if output["race_check"] is not None:

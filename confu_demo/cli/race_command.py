@@ -19,7 +19,7 @@ from confu_demo.cli.options import (
 )
 from confu_demo.cli.tables import format_table
 from confu_demo.config import DecodeConfig
-from confu_demo.data.splits import parse_problem_name
+from confu_demo.data.prompts import parse_prompt_name
 from confu_demo.decoding.base import DecodeRequest
 from confu_demo.decoding.registry import check_methods
 from confu_demo.loaded_suite import LoadedSuite, check_text
@@ -89,7 +89,7 @@ def _plan(args: argparse.Namespace) -> _Plan:
     suite = find_suite(args.suite)
     methods = default_methods(suite) if args.methods is None else args.methods
     check_methods(methods)
-    problem = None if args.problem is None else parse_problem_name(args.problem)
+    problem = None if args.problem is None else parse_prompt_name(suite.name, args.problem)
     text: str = args.prompt if problem is None else problem.text
     check_text(text)
     loaded = LoadedSuite(suite, device=args.device, dtype=args.dtype, threads=args.threads)

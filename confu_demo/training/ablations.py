@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
+from confu_demo.comparison import Walks, compare, comparison_table
 from confu_demo.engine.errors import UnsupportedModel
 from confu_demo.heads.checkpoint import TargetInfo, load_head
 from confu_demo.heads.eagle import EagleHead
-from confu_demo.training.comparison import Walks, compare, comparison_table
 from confu_demo.training.confu import ConfuSettings, initial_confu, run_confu
 from confu_demo.training.eagle3 import run_eagle3
 from confu_demo.training.head_batches import feature_scale, group_by_length

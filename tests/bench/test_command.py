@@ -38,8 +38,10 @@ def test_a_benchmark_prints_a_table_and_writes_json(
 
 
 def check_output(output: dict[str, Any], processes: int) -> None:
-    expected = ["settings", "provenance", "generate_baseline", "race_check", "methods"]
-    assert list(output) == expected
+    parts = ["settings", "provenance", "generate_baseline", "race_check", "methods", "acceptance"]
+    assert list(output) == parts
+    assert output["acceptance"]["baseline"] == "eagle3"
+    assert [row["name"] for row in output["acceptance"]["rows"]] == ["eagle3", "confu"]
     settings = output["settings"]
     assert (settings["problems"], settings["split"], settings["start"]) == (3, "heldout", 0)
     assert (settings["max_new_tokens"], settings["processes"]) == ("6", processes)

@@ -79,3 +79,9 @@ def test_step_numbers_are_pooled_over_steps():
     (line,) = step_lines({"confspec": report})
     assert line.startswith("confspec: step acceptance 0.")
     assert step_lines({"confu": method_report(RESULTS)}) == []
+
+
+def test_prompts_without_an_answer_count_neither_as_right_nor_as_wrong():
+    free = [replace(result, answer_correct=None) for result in RESULTS]
+    assert method_report(free)["accuracy"] is None
+    assert method_report([*free, RESULTS[0]])["accuracy"] == 1.0

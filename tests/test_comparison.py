@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from confu_demo.training.comparison import compare, comparison_table, mean_length
+from confu_demo.comparison import compare, comparison_table, mean_length
 
 BASE = [(20, 10), (30, 10), (12, 6), (50, 20)]
 BETTER = [(22, 10), (33, 10), (15, 6), (60, 20)]

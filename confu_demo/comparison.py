@@ -87,7 +87,7 @@ def _middle(values: Sequence[float]) -> tuple[float, float]:
 def comparison_table(rows: Sequence[Comparison], baseline: str) -> str:
     """Markdown: one line a head."""
     categories = list(rows[0].by_category)
-    head = f"| head | chain length (95 %) | against {baseline} (95 %) |" + "".join(
+    head = f"| drafter | length (95 %) | against {baseline} (95 %) |" + "".join(
         f" {category} |" for category in categories
     )
     lines = [head, "|---|---:|---:|" + "---:|" * len(categories)]
