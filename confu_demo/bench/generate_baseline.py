@@ -24,6 +24,8 @@ from confu_demo.metrics import quartiles
 from confu_demo.race_report import BASELINE
 
 ROUNDS = 3
+LOOKUP_TOKENS = 10
+"""What transformers' documentation uses for ``prompt_lookup_num_tokens``."""
 
 
 class GenerateBaseline:
@@ -44,8 +46,12 @@ class GenerateBaseline:
         )
         self._model: Any = loaded.to(self._device).eval()
 
-    def run(self, request: DecodeRequest, max_new_tokens: int) -> tuple[tuple[int, ...], float]:
-        """(new token ids, milliseconds of the whole call)."""
+    def run(
+        self, request: DecodeRequest, max_new_tokens: int, *, prompt_lookup: bool = False
+    ) -> tuple[tuple[int, ...], float]:
+        """(new token ids, milliseconds of the whole call); ``prompt_lookup``: with transformers'
+        own prompt lookup."""
+        extra = {"prompt_lookup_num_tokens": LOOKUP_TOKENS} if prompt_lookup else {}
         prompt = torch.tensor([request.token_ids], device=self._device)
         self._synchronise()
         begin = time.perf_counter()
@@ -58,6 +64,7 @@ class GenerateBaseline:
                 use_cache=True,
                 eos_token_id=self._eos_ids or None,
                 pad_token_id=self._eos_ids[0] if self._eos_ids else 0,
+                **extra,
             )
         self._synchronise()
         elapsed_ms = (time.perf_counter() - begin) * 1e3
@@ -72,26 +79,36 @@ def measure_generate(
     baseline = GenerateBaseline(suite)
     ours: list[float] = []
     theirs: list[float] = []
+    with_lookup: list[float] = []
     same = 0
     for index in indices:
         request = suite.request(find_prompt(suite.suite.name, split, index).text)
         fitting = suite.fit(greedy, request, [BASELINE], may_shorten=True)
         if not ours:
-            baseline.run(request, min(8, fitting.max_new_tokens))  # first-call costs
-        plain_times, generate_times = [], []
+            for lookup in (False, True):  # first-call costs
+                baseline.run(request, min(8, fitting.max_new_tokens), prompt_lookup=lookup)
+        plain_times, generate_times, lookup_times = [], [], []
         for _ in range(ROUNDS):
             plain = race_once(suite, [BASELINE], request, fitting)[BASELINE].metrics
             token_ids, elapsed_ms = baseline.run(request, fitting.max_new_tokens)
             plain_times.append(plain.total_ms / plain.num_tokens)
             generate_times.append(elapsed_ms / len(token_ids))
+            looked_up, elapsed_ms = baseline.run(
+                request, fitting.max_new_tokens, prompt_lookup=True
+            )
+            lookup_times.append(elapsed_ms / len(looked_up))
         ours.append(statistics.median(plain_times))
         theirs.append(statistics.median(generate_times))
+        with_lookup.append(statistics.median(lookup_times))
         same += plain.token_ids == token_ids
     spread = quartiles([their / our for their, our in zip(theirs, ours, strict=True)])
     return {
         "problems": len(ours),
         "plain_ms_per_token": statistics.median(ours) if ours else None,
         "generate_ms_per_token": statistics.median(theirs) if theirs else None,
+        "generate_prompt_lookup_ms_per_token": (
+            statistics.median(with_lookup) if with_lookup else None
+        ),
         "ratio": spread[1] if spread else None,
         "ratio_quartiles": [spread[0], spread[2]] if spread else None,
         "same_tokens": same,
@@ -102,7 +119,8 @@ def generate_line(found: dict[str, Any]) -> str:
     """What was found, in one line."""
     return (
         f"plain loop {found['plain_ms_per_token']:.2f} ms a token, transformers generate "
-        f"{found['generate_ms_per_token']:.2f} ms (prefill included): the plain loop is "
-        f"{found['ratio']:.2f}x as fast; same tokens on {found['same_tokens']} of "
+        f"{found['generate_ms_per_token']:.2f} ms, with its prompt lookup "
+        f"{found['generate_prompt_lookup_ms_per_token']:.2f} ms (prefill included): the plain "
+        f"loop is {found['ratio']:.2f}x as fast; same tokens on {found['same_tokens']} of "
         f"{found['problems']} problems"
     )

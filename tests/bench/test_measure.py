@@ -79,6 +79,7 @@ def test_the_plain_loop_says_the_same_as_transformers_generate():
     assert found["ratio"] > 0
     low, high = found["ratio_quartiles"]
     assert low <= found["ratio"] <= high
+    assert found["generate_prompt_lookup_ms_per_token"] > 0
     assert "same tokens on 2 of 2 problems" in generate_line(found)
 
 
