@@ -160,28 +160,32 @@ def plan_shape(
 
     ``num_con`` contemplate tokens are paid for in every shape (below 0: one a node).
     """
-    best: TreePlan | None = None
     verify_ms = [costs.verify.ms(rows_with(nodes, num_con)) for nodes in range(max_nodes + 1)]
+    best: tuple[float, int, int, int, float] | None = None  # rate, and what gives it
     for width in range(1, max_width + 1):
+        pool, frontier = [1.0], [1.0]
         for levels in range(max_levels + 1):
-            nodes = mean_tree(acceptance, width, levels)
-            chances = sorted((chance for chance, _ in nodes), reverse=True)[:max_nodes]
+            ranks = acceptance[min(levels, len(acceptance) - 1)]
+            children = sorted((c * rank for c in frontier for rank in ranks), reverse=True)
+            pool = sorted(pool + children, reverse=True)[:max_nodes]
+            frontier = children[:width]
             draft_ms = costs.draft_ms + levels * costs.level.ms(width)
             tokens = 0.0
-            for num_nodes, chance in enumerate(chances, start=1):
+            for num_nodes, chance in enumerate(pool, start=1):
                 tokens += chance
-                ms = draft_ms + verify_ms[num_nodes]
-                if best is None or tokens / ms > best.rate:
-                    best = TreePlan(
-                        num_nodes=num_nodes,
-                        levels=levels,
-                        top_k=width,
-                        num_con=num_con,
-                        tokens=tokens,
-                        ms=ms,
-                    )
+                rate = tokens / (draft_ms + verify_ms[num_nodes])
+                if best is None or rate > best[0]:
+                    best = (rate, num_nodes, levels, width, tokens)
     assert best is not None
-    return best
+    rate, num_nodes, levels, width, tokens = best
+    return TreePlan(
+        num_nodes=num_nodes,
+        levels=levels,
+        top_k=width,
+        num_con=num_con,
+        tokens=tokens,
+        ms=tokens / rate,
+    )
 
 
 def planned_con(
