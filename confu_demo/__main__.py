@@ -1,4 +1,4 @@
-"""``python -m confu_demo {race,bench,replay,suites,train}``.
+"""``python -m confu_demo {race,bench,sweep,replay,suites,fetch,train}``.
 
 Exit status: 0, 1 if a lane of a race failed, 2 for anything that the user can put right (one line
 on stderr), 130 after Ctrl-C. A command's module is imported only when it is chosen, because torch
@@ -19,8 +19,10 @@ from confu_demo.cli.errors import BAD_INPUT, INTERRUPTED, OneLineParser, UserErr
 COMMANDS = {
     "race": "run methods side by side on one prompt and compare them",
     "bench": "measure methods over held-out problems",
+    "sweep": "measure contemplate budgets and tree sizes against acceptance and time",
     "replay": "show a recorded race",
     "suites": "list the models: what is here, what is missing and how to get it",
+    "fetch": "get a suite's weights ahead of time",
     "train": "train a part of the bundled suite",
 }
 

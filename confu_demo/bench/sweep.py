@@ -1,0 +1,144 @@
+"""Curves: one method with one setting at several values, on the same problems as plain decoding.
+
+What a contemplate token is worth (acceptance length against the budget) and what it costs
+(milliseconds a token) are measured side by side, so that a choice can be read off. Every value
+decodes every problem alone, one after the other, so that slow drifts of the machine meet all alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confu_demo.bench.measure import LaneRun, ProblemResult, race_once
+from confu_demo.bench.report import method_report
+from confu_demo.config import DecodeConfig, TreeConfig
+from confu_demo.data.prompts import Prompt, find_prompt
+from confu_demo.data.steps import parse_answer
+from confu_demo.loaded_suite import LoadedSuite
+from confu_demo.metrics import identical_text, speedup
+from confu_demo.race_report import BASELINE, number
+from confu_demo.step_metrics import ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One row of a curve."""
+
+    name: str
+    method: str
+    config: DecodeConfig
+
+
+def budget_points(config: DecodeConfig, budgets: Sequence[tuple[str, int]]) -> list[Point]:
+    """ConFu at every budget (its name and its value), all else as it is. Raises ``ValueError``
+    for a budget that the settings do not allow."""
+    return [
+        Point(
+            name=f"confu, budget {name}",
+            method="confu",
+            config=replace(config, confu=replace(config.confu, contemplate_budget=value)),
+        )
+        for name, value in budgets
+    ]
+
+
+def tree_points(
+    config: DecodeConfig, trees: Sequence[tuple[str, TreeConfig, int]], methods: Sequence[str]
+) -> list[Point]:
+    """Every method with every tree: its name, its shape, and the contemplate budget with it."""
+    return [
+        Point(
+            name=f"{method}, nodes {name}",
+            method=method,
+            config=replace(
+                config, tree=tree, confu=replace(config.confu, contemplate_budget=budget)
+            ),
+        )
+        for method in methods
+        for name, tree, budget in trees
+    ]
+
+
+def sweep(
+    suite: LoadedSuite,
+    points: Sequence[Point],
+    split: str,
+    indices: Iterable[int],
+    progress: Callable[[int], None] = lambda index: None,
+) -> dict[str, dict[str, Any]]:
+    """The numbers of every point by name, as the benchmark defines them, and of the plain loop."""
+    plain = Point(name=BASELINE, method=BASELINE, config=points[0].config)
+    results: dict[str, list[ProblemResult]] = {point.name: [] for point in (plain, *points)}
+    for index in indices:
+        chosen = find_prompt(suite.suite.name, split, index)
+        request = suite.request(chosen.text)
+        baseline = None
+        for point in (plain, *points):
+            config = suite.fit(point.config, request, [point.method], may_shorten=True)
+            run = race_once(suite, [point.method], request, config)[point.method]
+            baseline = baseline or run
+            results[point.name].append(_result(point, index, run, baseline, chosen))
+        progress(index)
+    return {name: _row(found) for name, found in results.items()}
+
+
+def _result(
+    point: Point, index: int, run: LaneRun, baseline: LaneRun, prompt: Prompt
+) -> ProblemResult:
+    right = parse_answer(run.metrics.text) == prompt.answer
+    return ProblemResult(
+        problem=index,
+        method=point.name,
+        category=prompt.category,
+        run=run,
+        speedup=speedup(run.metrics, baseline.metrics),
+        identical=identical_text(run.metrics, baseline.metrics),
+        answer_correct=None if prompt.answer is None else right,
+    )
+
+
+def _row(results: Sequence[ProblemResult]) -> dict[str, Any]:
+    """The benchmark's numbers of a method, and what a cycle verified on average."""
+    runs = [result.run.metrics for result in results if not result.run.failure]
+    cycles = sum(run.num_cycles for run in runs)
+    con = sum(run.num_contemplate_tokens for run in runs)
+    verified = sum((run.verified_per_committed or 0.0) * _in_cycles(run) for run in runs)
+    report = method_report(results)
+    parts = report["ms_per_token"]
+    return report | {
+        "total_ms_per_token": sum(parts.values()) if parts["verify"] is not None else None,
+        "nodes_per_cycle": ratio(verified - con, cycles),
+        "contemplate_tokens_per_cycle": ratio(con, cycles),
+        "failure": next((result.run.failure for result in results if result.run.failure), ""),
+    }
+
+
+def _in_cycles(run: Any) -> float:
+    """Tokens that the cycles of a run committed."""
+    return float((run.acceptance_length or 0.0) * run.num_cycles)
+
+
+TABLE_HEADER = (
+    "setting", "accepted", "ms/token", "draft", "verify", "other", "nodes", "[con]",
+    "speedup", "same text",
+)  # fmt: skip
+
+
+def table_rows(rows: dict[str, dict[str, Any]]) -> list[Sequence[str]]:
+    return [
+        (
+            name,
+            number(row["acceptance_length"], 2),
+            number(row["total_ms_per_token"], 2),
+            number(row["ms_per_token"]["draft"], 2),
+            number(row["ms_per_token"]["verify"], 2),
+            number(row["ms_per_token"]["other"], 2),
+            number(row["nodes_per_cycle"], 1),
+            number(row["contemplate_tokens_per_cycle"], 1),
+            number(row["speedup"], 2, "x"),
+            number(row["identical_share"], 2),
+        )
+        for name, row in rows.items()
+    ]

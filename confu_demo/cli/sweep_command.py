@@ -1,0 +1,153 @@
+"""``python -m confu_demo sweep``: curves against the contemplate budget and the number of nodes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from confu_demo.bench.settings import BenchSettings
+from confu_demo.bench.sweep import (
+    TABLE_HEADER,
+    Point,
+    budget_points,
+    sweep,
+    table_rows,
+    tree_points,
+)
+from confu_demo.cli.errors import LANE_FAILED, report, user_errors
+from confu_demo.cli.files import check_json, write_json
+from confu_demo.cli.options import (
+    add_decode_options,
+    add_model_options,
+    decode_config,
+    method_names,
+)
+from confu_demo.cli.progress import Progress
+from confu_demo.cli.tables import format_table
+from confu_demo.cli.tree_options import budget, budget_name, tree_config
+from confu_demo.config import ALL_NODES, AUTO_BUDGET, DecodeConfig, TreeConfig, flatten
+from confu_demo.loaded_suite import LoadedSuite
+from confu_demo.provenance import collect
+from confu_demo.suites import find_suite
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--budgets",
+        metavar="M,M",
+        help="ConFu at these contemplate budgets, for example 0,1,2,4,8,all,auto",
+    )
+    add(
+        "--nodes",
+        metavar="N,N",
+        help="every method with fixed trees of so many nodes, for example 8,16,30,60,auto",
+    )
+    add(
+        "--methods",
+        type=method_names,
+        default=("eagle3", "confu"),
+        metavar="M,M",
+        help="of --nodes (default: eagle3,confu)",
+    )
+    add("--problems", type=int, default=12, metavar="N", help="how many (default: 12)")
+    add("--split", default="heldout", metavar="S", help="heldout, hard or calibration")
+    add("--start", type=int, default=0, metavar="N", help="first problem (default: 0)")
+    add("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
+    add_model_options(parser)
+    add_decode_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with user_errors():
+        check_json(args.json)
+        config = decode_config(args)
+        points = _points(args, config)
+        found = find_suite(args.suite)
+        settings = BenchSettings(
+            methods=args.methods,
+            suite=found.name,
+            split=args.split,
+            start=args.start,
+            problems=args.problems,
+        )
+        suite = LoadedSuite(found, device=args.device, dtype=args.dtype, threads=args.threads)
+        for method in {point.method for point in points}:
+            suite.decoder(method)
+        for point in points:
+            suite.warm_up([point.method], point.config)
+    progress = Progress(len(settings.indices))
+    rows = sweep(suite, points, settings.split, settings.indices, progress)
+    provenance = collect(suite.device, suite.dtype, suite.threads, sys.argv)
+    output = {
+        "settings": {
+            "suite": suite.suite.name,
+            "split": settings.split,
+            "start": settings.start,
+            "problems": settings.problems,
+            **dict(flatten(config)),
+        },
+        "provenance": asdict(provenance) | {"versions": dict(provenance.versions)},
+        "points": rows,
+    }
+    if args.json is not None:
+        with user_errors():
+            write_json(args.json, output)
+    print(
+        f"suite {suite.suite.name}, {settings.problems} problems of {settings.split} from "
+        f"{settings.start}, {provenance.device}, {provenance.dtype}, {provenance.threads} "
+        f"threads, commit {provenance.commit}\n"
+    )
+    print(format_table(TABLE_HEADER, table_rows(rows)))
+    return _status(rows)
+
+
+def _points(args: argparse.Namespace, config: DecodeConfig) -> list[Point]:
+    """Raises ``ValueError`` with one sentence where there is nothing to sweep, or nonsense."""
+    points: list[Point] = []
+    if args.budgets is not None:
+        values = [_budget(word) for word in _words(args.budgets)]
+        points += budget_points(config, [(budget_name(value), value) for value in values])
+    if args.nodes is not None:
+        trees = [_tree(word, args) for word in _words(args.nodes)]
+        points += tree_points(config, trees, args.methods)
+    if not points:
+        raise ValueError("nothing to sweep: name --budgets 0,1,2,4,8,all or --nodes 8,16,30,60")
+    names = [point.name for point in points]
+    if len(set(names)) != len(names):
+        raise ValueError("a value of the sweep is named twice")
+    return points
+
+
+def _budget(word: str) -> int:
+    try:
+        return budget(word)
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(f"--budgets: {error}") from None
+
+
+def _tree(word: str, args: argparse.Namespace) -> tuple[str, TreeConfig, int]:
+    """A number of nodes or ``auto``, with the budget that goes with it unless one is named."""
+    if word == "auto":
+        tree, usual = TreeConfig.auto(), AUTO_BUDGET
+    elif word.isdecimal():
+        given = argparse.Namespace(**{**vars(args), "tree": f"fixed:{word}", "tree_nodes": None})
+        tree, usual = tree_config(given), ALL_NODES
+    else:
+        raise ValueError(f"--nodes: {word!r} is neither a number nor auto")
+    named = args.contemplate_budget
+    return word, tree, usual if named is None else named
+
+
+def _words(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
+
+
+def _status(rows: dict[str, Any]) -> int:
+    failed = [(name, row["failure"]) for name, row in rows.items() if row["failure"]]
+    if failed:
+        report("sweep", f"{failed[0][0]} failed: {failed[0][1]}")
+    return LANE_FAILED if failed else 0
