@@ -64,9 +64,9 @@
     if (cycle.verifiedAt >= n) {
       return likeliestPath(tree).map((i) => ({ text: tree.texts[i], state: "pending" }));
     }
-    const { accepted, token_text: text, token_origin: origin } = cycle.verified;
-    const chips = accepted.map((i) => ({ text: tree.texts[i], state: "draft" }));
-    chips.push({ text, state: origin });
+    const { token_text: text, token_origin: origin } = cycle.verified;
+    const chips = Confu.cycleFacts.keptNodes(cycle).map((i) => ({ text: tree.texts[i], state: "draft" }));
+    if (Confu.cycleFacts.keepsOwn(cycle)) chips.push({ text, state: origin });
     for (const i of rejectedTail(cycle)) chips.push({ text: tree.texts[i], state: "rejected" });
     return chips;
   }

@@ -3,7 +3,7 @@
 (function (Confu) {
   "use strict";
   const { el, setText, percent, chips } = Confu;
-  const NEAR = 16; // a foreseen token comes true within this many tokens; our choice
+  const { NEAR } = Confu.foresight;
 
   class ExpertsView {
     constructor(context) {
@@ -14,6 +14,7 @@
       this.heats = { con: new Confu.Heat("con", context), future: new Confu.Heat("future", context) };
       this.foreseen = el("ul", { class: "cf-foreseen" });
       this.source = el("p", { class: "cf-caption" });
+      this.tally = el("p", { class: "cf-caption", title: words.say("foresee.tally.what", { near: NEAR }) });
       const parts = Object.entries(this.heats).map(([name, heat]) =>
         el("div", { class: "cf-experts-part" }, [
           el("h4", { title: words.say(`experts.${name}.what`) }, [el("span", { text: words.say(`experts.${name}`) }), heat.note]),
@@ -28,7 +29,7 @@
         el("div", { class: "cf-experts-grid" }, [
           ...parts,
           el("div", { class: "cf-experts-part cf-foresee" }, [
-            el("h4", { text: words.say("foresee.title"), title: words.say("foresee.what") }), this.foreseen, this.source,
+            el("h4", { text: words.say("foresee.title"), title: words.say("foresee.what") }), this.foreseen, this.source, this.tally,
           ]),
         ]),
       ]);
@@ -56,16 +57,23 @@
       const thought = cycle ? cycle.proposed.contemplation : null;
       const list = thought ? thought.foreseen : [];
       this.foreseen.replaceChildren(...list.map((token) => this.foreseenRow(token, lane, cycle)));
+      setText(this.tally, this.tallyWords(Confu.foresight.tally(lane)));
       if (!thought) setText(this.source, words.say("foresee.none"));
       else if (thought.source !== "node") setText(this.source, words.say(`foresee.source.${thought.source}`));
       else setText(this.source, words.say("foresee.source.node", { node: thought.source_node, cycle: cycle.cycle }));
     }
 
+    tallyWords({ cycles, hits, chance }) {
+      const { words } = this.context;
+      if (!cycles) return "";
+      const found = words.say("foresee.tally", { hits, cycles, near: NEAR });
+      return Number.isFinite(chance) ? `${found} ${words.say("foresee.chance", { chance: percent(chance), share: percent(hits / cycles) })}` : found;
+    }
+
     foreseenRow(token, lane, cycle) {
       const { words } = this.context;
-      const ahead = distance(token, lane, cycle);
-      const known = lane.numbers.tokens - cycle.firstToken;
-      const over = known >= NEAR || Boolean(lane.numbers.finish);
+      const ahead = Confu.foresight.distance(token, lane, cycle);
+      const over = Confu.foresight.isOver(lane, cycle);
       let fate = words.say(over ? "foresee.false" : "foresee.open", { near: NEAR });
       if (ahead !== null) fate = words.say("foresee.true", { ahead: ahead + 1 });
       return el("li", { class: ahead !== null ? "cf-came-true" : "" }, [
@@ -75,15 +83,6 @@
         el("span", { class: "cf-fate", text: fate }),
       ]);
     }
-  }
-
-  /** How many tokens after the cycle's first committed token a foreseen one appeared, or null. */
-  function distance(token, lane, cycle) {
-    const end = Math.min(cycle.firstToken + NEAR, lane.numbers.tokens);
-    for (let i = cycle.firstToken; i < end; i += 1) {
-      if (lane.log.tokens[i].id === token.token_id) return i - cycle.firstToken;
-    }
-    return null;
   }
 
   Confu.ExpertsView = ExpertsView;

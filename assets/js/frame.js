@@ -2,35 +2,10 @@
 // the playhead and the selection.
 (function (Confu) {
   "use strict";
-  const { LaneLog, numbers } = Confu;
+  const { numbers } = Confu;
 
-  const NOTHING = { cycle: null, node: null, token: null, step: null, expert: null };
-
-  /** The lane that a panel shows: the selected one if it can, else the most telling one. */
-  function pick(lanes, selected, preferred) {
-    if (lanes.some((lane) => lane === selected)) return selected;
-    for (const name of preferred) {
-      const lane = lanes.find((candidate) => candidate.log.name === name);
-      if (lane) return lane;
-    }
-    return lanes[0] || null;
-  }
-
-  /** The cycle that a panel shows: the pinned one, the selected token's, or the latest. */
-  function cycleOf(lane, selection) {
-    const mine = selection.lane === lane.log.name;
-    let wanted = mine ? selection.cycle : null;
-    if (mine && wanted === null && selection.token !== null) {
-      const token = lane.log.tokens[selection.token];
-      wanted = token && token.at < lane.n ? token.cycle : null;
-    }
-    if (wanted !== null) {
-      const cycle = lane.log.cycleNumbered(wanted);
-      if (cycle && cycle.at < lane.n) return cycle;
-    }
-    const count = LaneLog.count(lane.log.cycles, lane.n);
-    return count ? lane.log.cycles[count - 1] : null;
-  }
+  /** `pins`: the cycle that the reader holds in a lane, by the lane's name. */
+  const NOTHING = { cycle: null, node: null, token: null, step: null, expert: null, pins: {} };
 
   function makeLane(log, n, t) {
     const pending = Confu.chips.pending(log, n);
@@ -47,6 +22,15 @@
     lane.answerText = lane.numbers.finish ? numbers.answerOf(log.textAt(n)) : null;
   }
 
+  /** The lane whose contemplation is shown, with its cycle. */
+  function thinkerOf(lanes, columns, selection) {
+    const thinks = (lane) => lane.log.cycles.some((cycle) => cycle.proposed.contemplation);
+    const column = columns.find(({ lane }) => thinks(lane));
+    if (column) return column;
+    const lane = lanes.find(thinks);
+    return lane ? { lane, cycle: Confu.pickedCycle(lane, selection) } : null;
+  }
+
   /** @param race {id, title, expected, source, created}  of the viewer */
   function makeFrame(viewer) {
     const { timeline, playback, cursor, selection, race } = viewer;
@@ -55,14 +39,12 @@
     for (const lane of lanes) compare(lane, baseline, race);
     const selected = lanes.find((lane) => lane.log.name === selection.lane) || null;
     const treeLanes = lanes.filter((lane) => lane.log.cycles.length);
-    const treeLane = pick(treeLanes, selected, ["confu", "eagle3"]);
-    const thinkers = lanes.filter((lane) => lane.log.cycles.some((cycle) => cycle.proposed.contemplation));
-    const thinker = pick(thinkers, selected, ["confu"]);
+    const { columns, place, parted } = Confu.align(treeLanes, viewer.comparison, selection);
     return {
       race: race.id, layout: viewer.layout, t: playback.t, lanes, selected, selection, playback, timeline,
       longest: timeline.longest, treeLanes,
-      tree: treeLane ? { lane: treeLane, cycle: cycleOf(treeLane, selection) } : null,
-      thinker: thinker ? { lane: thinker, cycle: cycleOf(thinker, selection) } : null,
+      columns, place, parted, turn: viewer.comparison.turn,
+      thinker: thinkerOf(lanes, columns, selection),
       stepLane: lanes.find((lane) => lane.log.attempts.length) || null,
     };
   }

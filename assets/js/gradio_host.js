@@ -80,7 +80,9 @@
       const line = element.querySelector(".cf-notice");
       const draw = () => {
         const { key, text, args, kind } = JSON.parse(props.value);
-        line.textContent = key ? words.say(key, args) : text || "";
+        const label = args && `page.${args.name}`; // a setting is called as its control is
+        const named = words.has(label) ? { ...args, name: words.say(label) } : args;
+        line.textContent = key ? words.say(key, named) : text || "";
         line.dataset.kind = kind || "";
         line.hidden = !line.textContent;
         if (key === "notice.running" && narrow()) sidebarToggle(false);

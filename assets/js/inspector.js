@@ -4,17 +4,10 @@
   "use strict";
   const { el, percent, ms, chips, fact } = Confu;
 
-  /** The tokens from the root to a node, root excluded. */
-  function pathTo(tree, index) {
-    const path = [];
-    for (let i = index; i > 0; i = tree.parents[i]) path.unshift(i);
-    return path;
-  }
-
   function nodeFacts(lane, cycle, index, words) {
     const tree = cycle.proposed.tree;
     if (index >= tree.parents.length) return null;
-    const path = pathTo(tree, index);
+    const path = Confu.cycleFacts.pathTo(tree, index);
     const total = path.reduce((sum, i) => sum + tree.log_probs[i], 0);
     const verified = cycle.verifiedAt < lane.n ? cycle.verified : null;
     const facts = [
@@ -27,12 +20,28 @@
       facts.push(fact(words, "path_log_prob", total.toFixed(2)));
     }
     if (verified) facts.push(fact(words, "target_prob", percent(verified.target_probs[index])));
+    const beside = siblings(tree, verified, index);
+    if (beside.length) facts.push(fact(words, "beside", beside.join("\n")));
+    if (verified && Confu.cycleFacts.contemplated(cycle).has(index)) facts.push(fact(words, "con", words.say("fact.con.yes")));
     return { title: words.say("inspect.node", { cycle: cycle.cycle + 1, node: index }), why: nodeWhy(cycle, verified, index, words), facts };
+  }
+
+  /** What else was drafted after the same words: text, the drafter's and the target's probability. */
+  function siblings(tree, verified, index) {
+    const found = [];
+    tree.parents.forEach((parent, i) => {
+      if (i === index || i === 0 || parent !== tree.parents[index]) return;
+      const probs = [percent(Math.exp(tree.log_probs[i]))];
+      if (verified) probs.push(percent(verified.target_probs[i]));
+      found.push(`${chips.inline(tree.texts[i])} ${probs.join(" / ")}`);
+    });
+    return found;
   }
 
   function nodeWhy(cycle, verified, index, words) {
     if (index === 0) return words.say("why.root");
     if (!verified) return words.say("why.pending");
+    if (Confu.cycleFacts.afterTheEnd(cycle).has(index)) return words.say("why.surplus");
     if (verified.accepted.includes(index)) return words.say("why.accepted");
     const tree = cycle.proposed.tree;
     const parent = tree.parents[index];
@@ -86,10 +95,14 @@
     return { title: words.say(`event.${event.event}`), why: explained.why, facts: [fact(words, "time", ms(event.t_ms)), ...explained.facts] };
   }
 
+  /** The lane that is inspected: on the page of the steps, the one that has them. */
+  const inspected = (frame) => (frame.page === "steps" && frame.stepLane ? frame.stepLane : frame.selected);
+
   function inspect(frame, words) {
     const { selection } = frame;
-    const lane = frame.selected;
+    const lane = inspected(frame);
     if (!lane) return { title: words.say("inspect.title"), why: words.say("inspect.empty"), facts: [] };
+    if (selection.lane !== lane.log.name) return eventFacts(lane, words);
     let found = null;
     if (selection.node !== null && selection.cycle !== null) {
       const cycle = lane.log.cycleNumbered(selection.cycle);
@@ -100,6 +113,11 @@
     return found || eventFacts(lane, words);
   }
 
+  /** [name, value] pairs as a list of definitions. */
+  function factsOf(facts) {
+    return el("dl", {}, facts.flatMap(([name, value]) => [el("dt", { text: name }), el("dd", { text: value })]));
+  }
+
   class InspectorView {
     constructor(context) {
       const { words } = context;
@@ -108,31 +126,37 @@
       this.key = "";
       this.body = el("div", { class: "cf-inspector-body" });
       this.clear = el("button", { type: "button", class: "cf-link", text: words.say("inspect.clear"), on: { click: () => context.select({ clear: true }) } });
+      this.tree = el("button", { type: "button", class: "cf-link", text: words.say("inspect.tree"), on: { click: () => context.openTab("tokens") } });
       this.node = el("section", { class: "cf-panel cf-inspector", "aria-label": words.say("inspect.title") }, [
         el("header", { class: "cf-panel-head" }, [el("h3", { text: words.say("inspect.title") }), this.clear]),
         this.body,
+        this.tree,
       ]);
     }
 
     draw(frame) {
       this.node.hidden = !frame.lanes.length;
       const s = frame.selection;
-      const lane = frame.selected;
-      const key = [frame.race, s.lane, s.cycle, s.node, s.token, s.step, lane ? lane.n : 0].join();
+      const lane = inspected(frame);
+      const key = [frame.race, frame.page, s.lane, s.cycle, s.node, s.token, s.step, lane ? lane.n : 0].join();
       if (key === this.key) return;
       this.key = key;
       const { words } = this.context;
       this.clear.hidden = [s.cycle, s.node, s.token, s.step, s.expert].every((value) => value === null);
+      const token = lane && lane === frame.selected && s.token !== null ? lane.log.tokens[s.token] : null;
+      this.tree.hidden = !token || token.cycle === null;
       const { title, why, facts } = inspect(frame, words);
       this.body.replaceChildren(
         el("p", { class: "cf-inspector-lane", text: lane ? words.method(lane.log.name) : "" }),
         el("h4", { text: title }),
         el("p", { class: "cf-why", text: why }),
-        el("dl", {}, facts.flatMap(([name, value]) => [el("dt", { text: name }), el("dd", { text: value })]))
+        factsOf(facts)
       );
     }
   }
 
   Confu.InspectorView = InspectorView;
-  Confu.inspect = inspect;
+  Confu.nodeFacts = nodeFacts;
+  Confu.tokenFacts = tokenFacts;
+  Confu.factsOf = factsOf;
 })((window.Confu = window.Confu || {}));

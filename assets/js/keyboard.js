@@ -5,6 +5,7 @@
   const KEYS = {
     " ": "play", ArrowRight: "forward", ArrowLeft: "back", Home: "start", End: "end",
     l: "follow", e: "toggle_mode", "+": "faster", "=": "faster", "-": "slower",
+    "[": "previous_cycle", "]": "next_cycle",
   };
   const TYPING = "input, textarea, select, [contenteditable='true']";
 

@@ -91,6 +91,7 @@
       log.cycles.push({
         at, cycle: event.cycle, t: event.t_ms, proposed: event, verified: null,
         verifiedAt: Infinity, committedAt: Infinity, firstToken: log.tokens.length, numTokens: 0,
+        height: Math.max(0, ...Confu.cycleFacts.depthsOf(event.tree)),
       });
     },
     DraftVerified(log, event, at) {

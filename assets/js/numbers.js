@@ -17,7 +17,8 @@
       tokens,
       finish,
       prefill,
-      tokensPerSecond: decode > 0 ? (tokens / decode) * 1000 : NaN,
+      // The first token may be the prefill's, whose time is not counted: no rate before the second.
+      tokensPerSecond: decode > 0 && tokens > 1 ? (tokens / decode) * 1000 : NaN,
       acceptanceLength: cycles.count ? cycles.tokens / cycles.count : NaN,
       numCycles: cycles.count,
       steps: stepNumbers(log, n),
@@ -69,13 +70,15 @@
     return line || null;
   }
 
-  /** "right", "wrong", or null while there is nothing to say. */
+  /** "right", "wrong", "cut" (the limit came before a right answer), or null while there is
+   *  nothing to say. */
   function answerVerdict(log, n, expected) {
     if (expected === null || expected === undefined) return null;
     const finish = log.finishedAt(n);
     if (!finish || finish.reason === "cancelled" || finish.reason === "error") return null;
     const answer = answerOf(log.textAt(n));
-    return answer !== null && normalise(answer) === normalise(String(expected)) ? "right" : "wrong";
+    if (answer !== null && normalise(answer) === normalise(String(expected))) return "right";
+    return finish.reason === "length" ? "cut" : "wrong";
   }
 
   /** Whether a lossless lane repeats the target's text: true, false, or null (not promised,

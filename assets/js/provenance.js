@@ -30,7 +30,7 @@
       this.context = context;
       this.key = "";
       this.list = el("dl", { class: "cf-provenance" });
-      const definitions = ["clock", "rate", "tau", "speedup", "answer", "identical"].flatMap((name) => [
+      const definitions = ["clock", "rate", "tau", "speedup", "verified", "depths", "answer", "identical"].flatMap((name) => [
         el("dt", { text: words.say(`define.${name}.name`) }), el("dd", { text: words.say(`define.${name}`) }),
       ]);
       this.node = el("section", { class: "cf-panel cf-origin", "aria-label": words.say("provenance.title") }, [

@@ -83,6 +83,12 @@
     return row;
   }
 
+  function answerText(lane, words) {
+    if (lane.answer === "cut") return words.say("answer.cut.short");
+    const sign = { right: "✓ ", wrong: "✗ " }[lane.answer] || "";
+    return sign + (lane.answerText || "–");
+  }
+
   function cell(kind, value, words) {
     const label = el("span", { class: "cf-cell-label", text: words.say(`race.${kind}`) });
     return el("span", { class: `cf-cell cf-cell-${kind}` }, [value, label]);
@@ -133,11 +139,11 @@
       setClass(row.gain, "cf-slower", gain < 0.995);
       setClass(row.gain, "cf-faster", gain > 1.005);
       const verdict = lane.answer;
-      const text = verdict ? `${verdict === "right" ? "✓" : "✗"} ${lane.answerText || "–"}` : lane.answerText || "–";
-      setText(row.answer, text);
+      setText(row.answer, answerText(lane, words));
       row.answer.title = verdict ? words.say(`answer.${verdict}`) : "";
       setClass(row.answer, "cf-right", verdict === "right");
       setClass(row.answer, "cf-wrong", verdict === "wrong");
+      setClass(row.answer, "cf-cut", verdict === "cut");
     }
   }
 

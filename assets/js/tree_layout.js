@@ -1,12 +1,15 @@
-// Where the nodes of a draft tree stand: depth goes right, every leaf has its own row, a parent
-// stands level with its first child, so that the kept path is one straight line. Pixels.
+// Where the nodes of a draft tree stand. Depth grows along one axis, every leaf has its own line
+// across it, and a parent stands level with its first child, so that the kept path is one
+// straight line. Turned "right", depth goes right; turned "down", it goes down. Pixels.
 (function (Confu) {
   "use strict";
   const CHAR = 7.3; // width of a monospace character at 12 px, measured
-  const ROW = 32;
-  const GAP = 44; // between columns: room for the edge and its percentage
   const PAD = 14;
-  const LONGEST = 22; // characters of a label; the inspector has the whole token
+  const LONGEST = 22; // characters of a label; the details have the whole token
+  const ROOM = { // between levels: room for the edge and its percentage; between lines
+    right: { level: 44, line: 32 },
+    down: { level: 54, line: 12 },
+  };
 
   function cut(text) {
     const label = [...text];
@@ -19,44 +22,28 @@
     return width;
   }
 
-  /** @param labels one for each node  @param ownLabel of the target's own token, or null
-   *  @returns {nodes: [{x, y, width, depth, children}], width, height}; `own` is the place of
-   *  the target's own token, one column right of the last accepted node. */
-  function layout(tree, labels, accepted, ownLabel) {
+  /** @param labels one for each node  @param accepted the nodes of the kept path
+   *  @param ownLabel of the target's own token, or null  @param turn "right" or "down"
+   *  @returns {nodes: [{x, y, width, depth, children}], own, width, height}; x is a node's left
+   *  edge, y its middle; `own` is the target's own token, one level after the kept path. */
+  function layout(tree, labels, accepted, ownLabel, turn) {
+    const depths = Confu.cycleFacts.depthsOf(tree);
     const nodes = tree.parents.map((parent, i) => ({
-      index: i, parent, depth: parent < 0 ? 0 : -1, children: [],
+      index: i, parent, depth: depths[i], children: [], line: 0,
       label: cut(labels[i]), width: 0, x: 0, y: 0,
     }));
-    nodes.forEach((node) => {
-      if (node.parent < 0) return;
-      node.depth = nodes[node.parent].depth + 1;
-      nodes[node.parent].children.push(node);
-    });
+    for (const node of nodes) if (node.parent >= 0 && node.parent < node.index) nodes[node.parent].children.push(node);
     const tip = nodes[accepted.length ? accepted[accepted.length - 1] : 0];
-    const own = { own: true, depth: tip.depth + 1, children: [], label: cut(ownLabel || ""), parentNode: tip };
-    const all = ownLabel === null ? nodes : nodes.concat(own);
+    const own = ownLabel === null ? null : { own: true, depth: tip.depth + 1, children: [], label: cut(ownLabel), parentNode: tip };
+    const all = own ? nodes.concat(own) : nodes;
     for (const node of all) node.width = Math.max(36, textWidth(node.label) + 32);
-    placeColumns(all);
-    const rows = placeRows(nodes[0], ownLabel === null ? null : own, new Set(accepted), tree.log_probs);
-    const width = Math.max(...all.map((node) => node.x + node.width)) + PAD;
-    return { nodes, own: ownLabel === null ? null : own, width, height: rows * ROW + PAD };
+    placeLines(nodes[0], own, new Set(accepted), tree.log_probs);
+    return { nodes, own, ...(turn === "down" ? placeDown(all) : placeRight(all)) };
   }
 
-  function placeColumns(all) {
-    const widths = [];
-    for (const node of all) widths[node.depth] = Math.max(widths[node.depth] || 0, node.width);
-    let x = PAD;
-    const starts = widths.map((width) => {
-      const start = x;
-      x += width + GAP;
-      return start;
-    });
-    for (const node of all) node.x = starts[node.depth];
-  }
-
-  /** The accepted child comes first, then the likelier ones, so the kept path runs along the top.
-   *  Every column remembers its next free row: lost leaves stay close to where they parted. */
-  function placeRows(root, own, kept, logProbs) {
+  /** The accepted child comes first, then the likelier ones, so the kept path is the first line.
+   *  Every level remembers its next free line: lost leaves stay close to where they parted. */
+  function placeLines(root, own, kept, logProbs) {
     const free = [];
     const childrenOf = (node) => {
       const extra = own && own.parentNode === node ? [own] : [];
@@ -66,18 +53,53 @@
         )
       );
     };
-    const rowOf = (node) => {
+    const lineOf = (node) => {
       const first = childrenOf(node)[0];
-      return Math.max(free[node.depth] || 0, first ? rowOf(first) : 0);
+      return Math.max(free[node.depth] || 0, first ? lineOf(first) : 0);
     };
     const place = (node, least) => {
-      const row = Math.max(least, rowOf(node));
-      node.y = PAD + row * ROW + ROW / 2 - 6;
-      free[node.depth] = row + 1;
-      childrenOf(node).forEach((child, i) => place(child, i ? row + 1 : row));
+      node.line = Math.max(least, lineOf(node));
+      free[node.depth] = node.line + 1;
+      childrenOf(node).forEach((child, i) => place(child, i ? node.line + 1 : node.line));
     };
     place(root, 0);
-    return Math.max(...free);
+  }
+
+  /** The widest node of every level or line. */
+  function widest(all, axis) {
+    const widths = [];
+    for (const node of all) widths[node[axis]] = Math.max(widths[node[axis]] || 0, node.width);
+    return Array.from(widths, (width) => width || 0);
+  }
+
+  /** Where each of some spans begins when they follow one another, and where the last ends. */
+  function startsOf(spans, gap) {
+    const starts = [PAD];
+    for (const span of spans) starts.push(starts[starts.length - 1] + span + gap);
+    return starts;
+  }
+
+  function placeRight(all) {
+    const { level, line } = ROOM.right;
+    const starts = startsOf(widest(all, "depth"), level);
+    for (const node of all) {
+      node.x = starts[node.depth];
+      node.y = PAD + node.line * line + line / 2 - 6;
+    }
+    const lines = 1 + Math.max(...all.map((node) => node.line));
+    return { width: starts[starts.length - 1] - level + PAD, height: lines * line + PAD };
+  }
+
+  function placeDown(all) {
+    const { level, line } = ROOM.down;
+    const widths = widest(all, "line");
+    const starts = startsOf(widths, line);
+    for (const node of all) {
+      node.x = starts[node.line] + (widths[node.line] - node.width) / 2;
+      node.y = PAD + node.depth * level + 8;
+    }
+    const levels = 1 + Math.max(...all.map((node) => node.depth));
+    return { width: starts[starts.length - 1] - line + PAD, height: levels * level - 18 + PAD };
   }
 
   Confu.treeLayout = layout;

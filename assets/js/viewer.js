@@ -4,28 +4,25 @@
   "use strict";
   const { el, Timeline, Cursor, Playback, NOTHING } = Confu;
 
-  /** Panels by name, in the order of the page. Another tab is another list of names. */
-  const PANELS = {
-    heading: Confu.HeadingView,
-    race: Confu.RaceView,
-    outputs: Confu.OutputsView,
-    tree: Confu.TreeView,
-    inspector: Confu.InspectorView,
-    experts: Confu.ExpertsView,
-    steps: Confu.StepsView,
-    provenance: Confu.ProvenanceView,
-    transport: Confu.TransportView,
+  /** The panels of every page, in their order. What stands above and below is on all of them. */
+  const PAGES = {
+    race: [Confu.RaceView, Confu.OutputsView, Confu.InspectorView],
+    tokens: [Confu.TokensView, Confu.ExpertsView],
+    steps: [Confu.StepsView, Confu.InspectorView],
   };
+  const ABOVE = [Confu.HeadingView];
+  const BELOW = [Confu.ProvenanceView, Confu.TransportView];
   const SLOW_PANELS_MS = 120; // nobody can read a new tree more often than that
   let races = 0;
 
   class Viewer {
-    /** @param options {words: dictionary, lang, panels?: names, fetchMissing?(run, from)} */
+    /** @param options {words: dictionary, lang, tab?: a page's name, fetchMissing?(run, from)} */
     constructor(element, options) {
       this.root = element;
       this.root.classList.add("confu-viewer");
       this.words = new Confu.Words(options.words, options.lang);
-      this.panels = options.panels || Object.keys(PANELS);
+      this.tab = options.tab || "race";
+      this.comparison = { left: null, right: null, by: "moment", turn: "auto" };
       this.inbox = new Confu.Inbox((batch) => this.deliver(batch), options.fetchMissing || null);
       this.selection = { lane: null, ...NOTHING };
       this.playback = null;
@@ -64,12 +61,19 @@
     build() {
       const context = {
         words: this.words, select: (what) => this.select(what), act: (...args) => this.act(...args),
-        moveCycle: (delta) => this.moveCycle(delta), race: () => this.race,
+        moveCycle: (lane, delta) => this.moveCycle(lane, delta), race: () => this.race,
+        compare: (changes) => this.compare(changes), openTab: (name) => this.openTab(name),
       };
-      this.views = this.panels.map((name) => new PANELS[name](context));
+      const make = (panels) => panels.map((Panel) => new Panel(context));
+      const nodes = (views) => views.map((view) => view.node);
+      const [above, below] = [make(ABOVE), make(BELOW)];
+      this.views = [...above, ...below];
+      this.pages = Object.fromEntries(Object.entries(PAGES).map(([name, panels]) => [name, make(panels)]));
+      const pages = Object.fromEntries(Object.entries(this.pages).map(([name, views]) => [name, nodes(views)]));
+      this.tabs = new Confu.Tabs(context, pages, (name) => this.openTab(name));
       this.announcer = el("p", { class: "cf-sr", role: "status" });
       this.root.setAttribute("lang", this.words.lang);
-      this.root.replaceChildren(...this.views.map((view) => view.node), this.announcer);
+      this.root.replaceChildren(...nodes(above), this.tabs.node, ...this.tabs.pages, ...nodes(below), this.announcer);
       this.layout += 1;
       this.refresh();
     }
@@ -123,20 +127,45 @@
     }
 
     select(what) {
-      if (what.clear) this.selection = { lane: this.selection.lane, ...NOTHING };
-      else this.selection = { ...this.selection, ...NOTHING, ...what };
+      const { lane, pins } = this.selection;
+      this.selection = { lane, ...NOTHING, ...(what.clear ? {} : { ...what, pins: this.pinsAfter(what, lane, pins) }) };
       this.refresh();
     }
 
-    /** Pins the next or previous cycle of the tree's lane. */
-    moveCycle(delta) {
-      const frame = Confu.makeFrame(this);
-      if (!frame.tree || !frame.tree.cycle) return;
-      const { lane, cycle } = frame.tree;
+    /** The pinned cycles after a selection: a cycle is held until another one of its lane is
+     *  picked; lined up by place there is only one, which the other lane follows. */
+    pinsAfter(what, lane, pins) {
+      const name = what.lane || lane;
+      if (typeof what.cycle === "number") return { ...(this.comparison.by === "place" ? {} : pins), [name]: what.cycle };
+      if (what.expert) return pins;
+      if (typeof what.token !== "number" || this.comparison.by === "place") return {};
+      return Object.fromEntries(Object.entries(pins).filter(([other]) => other !== name));
+    }
+
+    /** Which two lanes stand side by side, how they are lined up, and which way trees grow. */
+    compare(changes) {
+      this.comparison = { ...this.comparison, ...changes };
+      const { lane, pins } = this.selection;
+      if (changes.by === "place") this.selection = { ...this.selection, pins: lane in pins ? { [lane]: pins[lane] } : {} };
+      this.refresh();
+    }
+
+    openTab(name) {
+      this.tab = name;
+      this.refresh();
+    }
+
+    /** Pins the next or previous cycle of a lane. */
+    moveCycle(name, delta) {
+      const column = Confu.makeFrame(this).columns.find(({ lane }) => lane.log.name === name);
+      if (!column) return;
+      const { lane } = column;
       const count = Confu.LaneLog.count(lane.log.cycles, lane.n);
-      const place = Math.max(0, Math.min(count - 1, lane.log.cycles.indexOf(cycle) + delta));
+      if (!count) return;
+      const here = column.cycle ? lane.log.cycles.indexOf(column.cycle) : count;
+      const place = Math.max(0, Math.min(count - 1, here + delta));
       this.playback.pause();
-      this.select({ lane: lane.log.name, cycle: lane.log.cycles[place].cycle });
+      this.select({ lane: name, cycle: lane.log.cycles[place].cycle });
     }
 
     act(action, value) {
@@ -164,6 +193,8 @@
           if (!this.timeline.complete) playback.follow = !playback.follow;
         },
         lane: () => this.select({ lane: value }),
+        next_cycle: () => this.moveCycle(this.selection.lane, 1),
+        previous_cycle: () => this.moveCycle(this.selection.lane, -1),
       };
       actions[action]();
       this.refresh();
@@ -189,7 +220,7 @@
       });
     }
 
-    /** All panels; while playing, the costly ones only a few times a second. */
+    /** The panels of the shown page; while playing, the costly ones only a few times a second. */
     draw() {
       this.cursor.moveTo(this.playback.position);
       const frame = Confu.makeFrame(this);
@@ -197,7 +228,11 @@
       const now = performance.now();
       const all = !moving || now - this.drawnSlowly >= SLOW_PANELS_MS;
       if (all) this.drawnSlowly = now;
-      for (const view of this.views) if (all || !view.costly) view.draw(frame);
+      const page = this.tabs.draw(frame, this.tab);
+      const turned = page !== this.page; // a page that was hidden had no sizes
+      this.page = frame.page = page;
+      if (turned) frame.layout = this.layout += 1;
+      for (const view of [...this.views, ...this.pages[page]]) if (all || turned || !view.costly) view.draw(frame);
       if (!moving) this.announce(frame);
     }
 

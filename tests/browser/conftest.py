@@ -93,6 +93,11 @@ class Visit:
         )
         self.settle()
 
+    def open_tab(self, name: str) -> None:
+        """Presses the tab of a page of the viewer: race, tokens or steps."""
+        self.page.locator(f".cf-tab[data-tab={name}]").click()
+        self.settle()
+
     def wait_for(self, expression: str, seconds: float = PATIENCE) -> None:
         self.page.wait_for_function(
             f"() => {{ const viewer = {VIEWER}; return viewer && ({expression}); }}",

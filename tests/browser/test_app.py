@@ -42,8 +42,12 @@ def test_the_application_opens_and_races_all_lanes_with_real_output(
         assert texts[lane] == texts["autoregressive"]
         badges = found.page.locator(f".cf-output[data-lane={lane}] .cf-badges").inner_text()
         assert "identical to the target's output" in badges
-    assert found.page.locator(".cf-node-accepted, .cf-node-root").count() > 0
+    found.open_tab("tokens")
+    for lane in LOSSLESS:
+        tree = found.page.locator(f".cf-lane[data-lane={lane}] .cf-tree")
+        assert tree.locator(".cf-node-accepted, .cf-node-root").count() > 0
     assert found.page.locator(".cf-heat-con .cf-chosen").count() > 0
+    found.open_tab("steps")
     assert found.page.locator(".cf-step").count() > 0
     assert "bundled/target" in found.page.locator(".cf-origin").inner_text()
 

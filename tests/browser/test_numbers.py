@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from confu_demo.foresight_metrics import foresight
 from confu_demo.metrics import RunMetrics, identical_text, speedup, summary
 from tests.browser.conftest import NewVisit
 from tests.browser.viewer_page import lanes_as_json, load, mount, recording
@@ -21,6 +22,21 @@ NUMBERS = """([lane, n]) => {
     tokens: numbers.tokens, rate: plain(numbers.tokensPerSecond),
     tau: plain(numbers.acceptanceLength), cycles: numbers.numCycles, steps: numbers.steps,
     text: log.textAt(n),
+  };
+}"""
+
+
+CYCLES = """([lane, n]) => {
+  const log = viewer.timeline.log(lane);
+  const t = log.events[n - 1].t_ms;
+  const found = Confu.cycleNumbers(log, n, t);
+  const luck = Confu.foresight.tally({log, n, numbers: Confu.numbers.laneNumbers(log, n, t)});
+  const plain = (value) => (Number.isFinite(value) ? value : null);
+  return {
+    depths: found.depths.map((entry) => [entry.accepted, entry.reached]),
+    tau: plain(found.tau), verified: plain(found.verifiedPerCommitted),
+    contemplates: found.contemplateTokens, ms: [found.draft, found.verify, found.other].map(plain),
+    foresight: [luck.cycles, luck.hits, plain(luck.chance)],
   };
 }"""
 
@@ -49,6 +65,59 @@ def test_every_prefix_of_a_lane_has_the_numbers_that_the_metrics_define(visit: N
     for n in range(1, len(events) + 1):
         wanted = summary(events[:n])
         same(page.evaluate(NUMBERS, [lane, n]), wanted)
+
+
+@pytest.mark.parametrize("lane", ["prompt_lookup", "eagle3", "confu"])
+def test_every_prefix_of_a_drafting_lane_has_the_cycle_numbers_of_the_metrics(
+    visit: NewVisit, lane: str
+):
+    page = visit().page
+    mount(page)
+    load(page, recording())
+    events = scripted_lanes()[lane]
+    for n in range(2, len(events) + 1):  # from the prefill on
+        wanted = summary(events[:n])
+        found = page.evaluate(CYCLES, [lane, n])
+        assert found["depths"] == [[d.accepted, d.reached] for d in wanted.acceptance_by_depth]
+        assert found["tau"] == close(wanted.acceptance_length)
+        assert found["verified"] == close(wanted.verified_per_committed)
+        assert found["contemplates"] == wanted.num_contemplate_tokens
+        assert found["ms"] == pytest.approx([wanted.draft_ms, wanted.verify_ms, wanted.other_ms])
+        luck = foresight(events[:n])
+        assert found["foresight"] == [luck.num_cycles, luck.num_true, close(luck.chance)]
+
+
+def test_a_text_that_the_limit_cut_is_not_called_wrong(visit: NewVisit):
+    opened = visit()
+    mount(opened.page)
+    lanes = lanes_as_json()
+    for name, number in (("autoregressive", 3), ("eagle3", 30)):
+        lanes[name] = [*lanes[name][:number], dict(lanes[name][-1], reason="length")]
+    load(opened.page, recording(lanes, expected="35"))
+    opened.act("end")
+    answers = opened.viewer("Confu.makeFrame(viewer).lanes.map((l) => l.answer)")
+    assert answers == ["cut", "wrong", "cut", "wrong", "wrong"]
+    row = opened.page.locator(".cf-row[data-lane=eagle3] .cf-verdict")
+    assert row.inner_text() == "cut at the limit"
+    badges = opened.page.locator(".cf-output[data-lane=eagle3] .cf-badges").inner_text()
+    assert "cut at the token limit" in badges
+    assert "wrong" not in badges
+
+
+def test_the_prefills_token_alone_shows_no_rate(visit: NewVisit):
+    opened = visit()
+    mount(opened.page)
+    load(opened.page, recording())
+    opened.page.evaluate(
+        "() => { const log = viewer.timeline.log('autoregressive');"
+        " viewer.playback.goTo(viewer.timeline.placeOf(log, log.tokens[0].at)); viewer.refresh(); }"
+    )
+    opened.settle()
+    assert opened.viewer("Confu.makeFrame(viewer).lanes[0].numbers.tokens") == 1
+    assert (
+        opened.page.locator(".cf-row[data-lane=autoregressive] .cf-cell-rate").inner_text()[0]
+        == "–"
+    )
 
 
 def test_the_final_speedups_are_those_of_the_metrics(visit: NewVisit):

@@ -140,6 +140,8 @@ def test_hostile_text_is_shown_as_text_all_the_way(visit: NewVisit, scripted: Se
     for lane in LANES:
         assert found.viewer(f"viewer.timeline.log('{lane}').textAt(Infinity)") == solution
     assert found.page.locator(".cf-prompt").inner_text() == prompt
+    for tab in ("tokens", "steps"):
+        found.open_tab(tab)
     assert found.page.locator(".cf-step-text").first.inner_text() == HOSTILE[0]
     assert found.page.locator("#viewer img, #viewer script").count() == 0
     assert found.page.evaluate("window.pwned") is None
@@ -224,7 +226,7 @@ def test_the_language_of_the_whole_page_changes_and_entries_stay(visit: NewVisit
     found.page.locator("#run", has_text=say("ko", "page.run")).wait_for()
     assert found.page.locator("h1").inner_text() == say("ko", "page.title")
     assert say("ko", "page.methods") in found.page.locator("#methods").inner_text()
-    assert say("ko", "tree.title") in found.page.locator("#viewer").inner_text()
+    assert say("ko", "outputs.title") in found.page.locator("#viewer").inner_text()
     assert found.page.locator("#text textarea").input_value() == "my own text"
     checked = found.page.locator("#methods input").evaluate_all(
         "(all) => all.map((b) => b.checked)"
@@ -278,12 +280,17 @@ def test_a_phone_shows_the_race_first_and_never_scrolls_sideways(
     assert found.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
+@pytest.mark.parametrize("tab", ["race", "tokens", "steps"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_can_be_read_in_light_and_dark(visit: NewVisit, scripted: Server, theme: str):
+def test_text_can_be_read_in_light_and_dark(
+    visit: NewVisit, scripted: Server, theme: str, tab: str
+):
     found = visit(f"{scripted.url}?__theme={theme}")
     found.act("end")
     assert found.page.evaluate("document.body.classList.contains('dark')") == (theme == "dark")
-    found.page.locator(".cf-step summary").first.click()
+    found.open_tab(tab)
+    if tab == "steps":
+        found.page.locator(".cf-step summary").first.click()
     found.page.wait_for_timeout(300)
     ratios = found.page.evaluate(f"({CONTRAST})(document.querySelector('.gradio-container'))")
     assert len(ratios) > 100
@@ -303,9 +310,11 @@ def test_the_theme_switch_changes_the_viewers_colours(visit: NewVisit, scripted:
     assert found.page.evaluate(strip) != drawn
 
 
-def test_axe_finds_nothing_serious_in_the_viewer(visit: NewVisit, scripted: Server):
+@pytest.mark.parametrize("tab", ["race", "tokens", "steps"])
+def test_axe_finds_nothing_serious_in_the_viewer(visit: NewVisit, scripted: Server, tab: str):
     found = visit(scripted.url)
     found.act("end")
+    found.open_tab(tab)
     results = Axe().run(found.page, context="#viewer")
     serious = [
         (violation["id"], [node["html"][:120] for node in violation["nodes"][:3]])

@@ -25,7 +25,9 @@ def opened(visit: NewVisit) -> Visit:
     return found
 
 
-def test_the_same_position_looks_the_same_whichever_way_it_was_reached(opened: Visit):
+@pytest.mark.parametrize("tab", ["race", "tokens", "steps"])
+def test_the_same_position_looks_the_same_whichever_way_it_was_reached(opened: Visit, tab: str):
+    opened.open_tab(tab)
     count = opened.viewer("viewer.timeline.entries.length")
     places = sorted(random.Random(0).sample(range(1, count), 6))
     forward = []
@@ -141,7 +143,8 @@ def test_a_recording_starts_to_move_by_itself(visit: NewVisit):
     found.wait_for("viewer.cursor.position > 20")
 
 
-def test_a_long_race_is_drawn_within_a_frame_or_two(visit: NewVisit):
+@pytest.mark.parametrize("tab", ["race", "tokens", "steps"])
+def test_a_long_race_is_drawn_within_a_frame_or_two(visit: NewVisit, tab: str):
     """2,000 tokens a lane. Median over positions, generous because the machine may be busy."""
     found = visit()
     mount(found.page)
@@ -149,6 +152,8 @@ def test_a_long_race_is_drawn_within_a_frame_or_two(visit: NewVisit):
     for name in ("autoregressive", "confu"):
         lanes[name] = repeated(lanes[name], 2000)
     load(found.page, recording(lanes))
+    found.settle()
+    found.open_tab(tab)
     found.act("start")
     times = found.viewer(
         "(() => { const end = viewer.timeline.end, times = []; for (let i = 1; i <= 60; i += 1) {"

@@ -39,12 +39,15 @@ def test_hostile_text_is_shown_as_text_and_nothing_else(visit: NewVisit):
         assert "${window.pwned='template'}" in shown.replace("·", "").replace(" ", "")
     assert found.viewer("viewer.root.querySelectorAll('img, script, b').length") == 0
     assert found.page.locator(".cf-prompt").inner_text().startswith(HOSTILE[0])
+    found.open_tab("steps")
     for number, text in enumerate(HOSTILE[:4], start=1):
         card = found.page.locator(f".cf-step:has(button:text-is('Step {number}')) .cf-step-text")
         assert card.inner_text() == text
-    found.page.locator(".cf-node").first.click()
+    found.open_tab("tokens")
+    found.page.locator(".cf-lane[data-lane=confu] .cf-node").first.click()
     found.settle()
-    assert HOSTILE[0] in found.page.locator(".cf-inspector").inner_text()
+    assert HOSTILE[0] in found.page.locator(".cf-lane[data-lane=confu] .cf-details").inner_text()
+    assert found.viewer("viewer.root.querySelectorAll('img, script, b').length") == 0
     assert found.page.evaluate("window.pwned") is None
 
 
@@ -101,6 +104,7 @@ def test_drafted_tokens_are_dotted_then_accepted_or_struck(visit: NewVisit):
 
 def test_the_tree_shows_the_accepted_path_and_why_others_lost(visit: NewVisit):
     found = open_viewer(visit)
+    found.open_tab("tokens")
     found.act("end")
     cycle = found.viewer(
         "viewer.timeline.log('confu').cycles.find((c) => c.verified.accepted.length > 1"
@@ -115,33 +119,34 @@ def test_the_tree_shows_the_accepted_path_and_why_others_lost(visit: NewVisit):
         e for e in lanes_as_json()["confu"] if e["event"] == "DraftProposed" and e["cycle"] == cycle
     )["tree"]
     size = len(tree["parents"])
-    assert found.page.locator(".cf-node-accepted").count() == len(event["accepted"])
-    assert found.page.locator(".cf-node[role=button]").count() == size
-    assert found.page.locator(".cf-con").count() == size  # every node has a contemplate token
-    assert found.page.locator(".cf-con-source").count() == 1
-    loser = found.page.locator(".cf-node-rejected").first
-    loser.click()
+    lane = found.page.locator(".cf-lane[data-lane=confu]")
+    assert lane.locator(".cf-node-accepted").count() == len(event["accepted"])
+    assert lane.locator(".cf-node[role=button]").count() == size
+    assert lane.locator(".cf-con").count() == size  # every node has a contemplate token
+    assert lane.locator(".cf-con-source").count() == 1
+    lane.locator(".cf-node-rejected").first.click()
     found.settle()
-    why = found.page.locator(".cf-why").inner_text()
+    why = lane.locator(".cf-why").inner_text()
     assert why.startswith("Lost: after the same words the target chose")
-    assert "target probability" in found.page.locator(".cf-inspector").inner_text()
+    assert "target probability" in lane.locator(".cf-details").inner_text()
 
 
 def test_before_the_target_answers_no_node_is_accepted(visit: NewVisit):
     found = open_viewer(visit)
-    found.act("lane", "eagle3")
+    found.open_tab("tokens")
     found.page.evaluate(
         "() => { const log = viewer.timeline.log('eagle3');"
         " viewer.playback.goTo(viewer.timeline.placeOf(log, log.cycles[3].at)); viewer.refresh(); }"
     )
     found.settle()
-    assert found.page.locator(".cf-node-pending").count() > 0
-    assert found.page.locator(".cf-node-accepted, .cf-node-rejected, .cf-ring-value").count() == 0
+    lane = found.page.locator(".cf-lane[data-lane=eagle3]")
+    assert lane.locator(".cf-node-pending").count() > 0
+    assert lane.locator(".cf-node-accepted, .cf-node-rejected, .cf-ring-value").count() == 0
 
 
 def test_every_cycle_has_a_column_of_experts_and_a_click_pins_it(visit: NewVisit):
     found = open_viewer(visit)
-    found.act("lane", "confu")
+    found.open_tab("tokens")
     found.act("end")
     cycles = found.viewer("viewer.timeline.log('confu').cycles.length")
     assert found.page.locator(".cf-heat-con .cf-column").count() == cycles
@@ -153,12 +158,12 @@ def test_every_cycle_has_a_column_of_experts_and_a_click_pins_it(visit: NewVisit
     column.click()
     found.settle()
     assert found.viewer("viewer.selection.cycle") is not None
-    assert "pinned" in found.page.locator(".cf-pager").inner_text()
+    assert "pinned" in found.page.locator(".cf-lane[data-lane=confu] .cf-pager").inner_text()
 
 
 def test_an_expert_lights_the_tokens_that_it_served(visit: NewVisit):
     found = open_viewer(visit)
-    found.act("lane", "confu")
+    found.open_tab("tokens")
     found.act("end")
     found.page.locator(".cf-heat-future .cf-expert").nth(4).click()
     found.settle()
@@ -167,12 +172,14 @@ def test_an_expert_lights_the_tokens_that_it_served(visit: NewVisit):
         ".filter((c) => c.proposed.contemplation.future_router[4] > 0).map((c) => c.cycle));"
         " return log.tokens.filter((token) => served.has(token.cycle)).length; })()"
     )
-    assert found.page.locator(".cf-output[data-lane=confu] .cf-lit").count() == wanted > 0
+    assert found.page.locator(".cf-lane[data-lane=confu] .cf-lit").count() == wanted > 0
+    found.open_tab("race")
+    assert found.page.locator(".cf-output[data-lane=confu] .cf-lit").count() == wanted
 
 
 def test_what_f_foresees_is_checked_against_what_came(visit: NewVisit):
     found = open_viewer(visit)
-    found.act("lane", "confu")
+    found.open_tab("tokens")
     found.act("end")
     found.page.evaluate("viewer.select({lane: 'confu', cycle: 0})")
     found.settle()
@@ -184,6 +191,7 @@ def test_what_f_foresees_is_checked_against_what_came(visit: NewVisit):
 
 def test_step_cards_tell_who_wrote_it_and_how_it_was_decided(visit: NewVisit):
     found = open_viewer(visit)
+    found.open_tab("steps")
     found.act("end")
     cards = found.page.locator(".cf-step")
     assert cards.count() == len(STEPS)
@@ -206,6 +214,7 @@ def test_step_cards_tell_who_wrote_it_and_how_it_was_decided(visit: NewVisit):
 
 def test_the_gauge_and_its_threshold_stand_where_the_numbers_say(visit: NewVisit):
     found = open_viewer(visit)
+    found.open_tab("steps")
     found.act("end")
     gauge = found.page.locator(".cf-step").nth(1).locator(".cf-gauge")
     box = gauge.bounding_box()
@@ -235,13 +244,17 @@ def test_every_word_of_a_whole_race_is_in_the_dictionary(visit: NewVisit, langua
     found = open_viewer(visit, language)
     count = found.viewer("viewer.timeline.entries.length")
     found.act("mode", "event")
-    for lane in ("autoregressive", "eagle3", "confu", "confspec"):
-        found.act("lane", lane)
-        for place in range(0, count + 1, 23):
-            found.page.evaluate("(place) => { viewer.playback.goTo(place); viewer.draw(); }", place)
-    for what in ("{lane: 'confu', token: 3}", "{lane: 'confu', cycle: 2, node: 1}",
-                 "{lane: 'confspec', step: 1}", "{lane: 'confspec', step: 4}"):  # fmt: skip
-        found.page.evaluate(f"() => {{ viewer.select({what}); viewer.draw(); }}")
+    for tab in ("race", "tokens", "steps"):
+        found.open_tab(tab)
+        for lane in ("autoregressive", "eagle3", "confu", "confspec"):
+            found.act("lane", lane)
+            for place in range(0, count + 1, 23):
+                found.page.evaluate(
+                    "(place) => { viewer.playback.goTo(place); viewer.draw(); }", place
+                )
+        for what in ("{lane: 'confu', token: 3}", "{lane: 'confu', cycle: 2, node: 1}",
+                     "{lane: 'confspec', step: 1}", "{lane: 'confspec', step: 4}"):  # fmt: skip
+            found.page.evaluate(f"() => {{ viewer.select({what}); viewer.draw(); }}")
     assert found.viewer("[...viewer.words.missing]") == []
 
 
@@ -251,7 +264,7 @@ def test_the_language_can_change_in_the_middle_of_a_race(visit: NewVisit):
     place = found.viewer("viewer.playback.position")
     found.page.evaluate("viewer.setLanguage('ko')")
     found.settle()
-    assert "드래프트 트리" in found.viewer("viewer.root.innerText")
+    assert "레인별 출력" in found.viewer("viewer.root.innerText")
     assert found.viewer("viewer.playback.position") == place
     assert found.viewer("viewer.root.getAttribute('lang')") == "ko"
 
@@ -286,11 +299,13 @@ def test_the_token_that_ends_a_run_is_named_and_is_no_fragment(visit: NewVisit):
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_the_viewer_fits_a_phone_without_sideways_scroll(visit: NewVisit, language: str):
     found = open_viewer(visit, language, viewport=PHONE)
-    for place in (0.2, 0.6, 1.0):
-        found.page.evaluate(
-            "(p) => { viewer.playback.seek(viewer.timeline.end * p); viewer.draw(); }", place
-        )
-        assert found.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    for tab in ("race", "tokens", "steps"):
+        found.open_tab(tab)
+        for place in (0.2, 0.6, 1.0):
+            found.page.evaluate(
+                "(p) => { viewer.playback.seek(viewer.timeline.end * p); viewer.draw(); }", place
+            )
+            assert found.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
 def test_a_viewer_that_is_taken_down_leaves_nothing_behind(visit: NewVisit):
