@@ -42,7 +42,7 @@ class GenerateBaseline:
         self._synchronise = synchronise(self._device)
         self._eos_ids = sorted(target.eos_ids)
         loaded = AutoModelForCausalLM.from_pretrained(
-            suite.suite.folder / "target", dtype=target.model.dtype, local_files_only=True
+            suite.suite.folder_of("target"), dtype=target.model.dtype, local_files_only=True
         )
         self._model: Any = loaded.to(self._device).eval()
 

@@ -10,15 +10,37 @@ Shape letters: m rows, K keys, D hidden, D_t target hidden, ``hd`` head_dim.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from confu_demo.engine.fused import folds_scales, product_layout
 from confu_demo.engine.norm import floored_length, length_floor
+from confu_demo.engine.packed import PackedMatrix, packed, pays
 from confu_demo.engine.rope import as_pairs, pair_neighbours, rotate_half_precision_
 from confu_demo.engine.target import LeanModel
 from confu_demo.heads.eagle import EagleHead
+
+
+@dataclass(frozen=True, slots=True)
+class _SeveralRows:
+    """The matrices packed for several rows, where that pays (:mod:`confu_demo.engine.packed`)."""
+
+    qkv: PackedMatrix | None
+    out: PackedMatrix | None
+    gate_up: PackedMatrix | None
+    down: PackedMatrix | None
+    lm_head: PackedMatrix | None
+    fc: PackedMatrix | None
+
+
+def _product(rows: Tensor, matrix: Tensor, several: PackedMatrix | None) -> Tensor:
+    """[m, in] x [in, out] -> a new [m, out]."""
+    if several is not None and rows.shape[0] > 1:
+        return several(rows)
+    return torch.mm(rows, matrix)
 
 
 class PackedHead:
@@ -47,9 +69,17 @@ class PackedHead:
         self._gate_up = product_layout(gate_up)
         self._final_norm, lm_head = self._fold(head.norm.weight, head.lm_head.weight)
         self._lm_head = product_layout(lm_head)
-        self._out, self._down, self._fc = (
-            product_layout(linear.weight.detach().to(self.like))
+        out, down, fc = (
+            linear.weight.detach().to(self.like)
             for linear in (attention.o_proj, mlp.down_proj, head.fc)
+        )
+        self._out, self._down, self._fc = map(product_layout, (out, down, fc))
+        joined = torch.cat((left, right), dim=1)
+        self._several = _SeveralRows(
+            *(
+                packed(weight) if pays(sum(p.numel() for p in head.parameters())) else None
+                for weight in (joined, out, gate_up, down, lm_head, fc)
+            )
         )
         ids = torch.arange(config.draft_vocab_size, device=head.d2t.device)
         self._target_ids = head.draft_to_target(ids).to(target.device)
@@ -64,7 +94,7 @@ class PackedHead:
 
     def fuse(self, features: Tensor) -> Tensor:
         """Target features [m, 3*D_t] -> [m, D]."""
-        return torch.mm(features, self._fc)
+        return _product(features, self._fc, self._several.fc)
 
     def project(self, embeddings: Tensor, features: Tensor, rotations: Tensor) -> Tensor:
         """Rows [m, D] twice, rotations [m or 1, 1, hd/2] -> rotated q and k, and v:
@@ -72,7 +102,7 @@ class PackedHead:
         config = self.config
         left = self._norm(embeddings, self._embedding_norm)
         right = self._norm(features, self._feature_norm)
-        qkv = torch.mm(torch.cat((left, right), dim=1), self._qkv)
+        qkv = _product(torch.cat((left, right), dim=1), self._qkv, self._several.qkv)
         heads = qkv.view(qkv.shape[0], -1, config.head_dim)
         rotated = heads[:, : config.num_heads + config.num_kv_heads]
         if heads.dtype.itemsize >= 4:
@@ -94,14 +124,18 @@ class PackedHead:
             enable_gqa=self._is_grouped,
         )  # [1, H, m, hd]
         mixed = mixed.transpose(1, 2).reshape(features.shape[0], -1)
-        hidden = torch.addmm(features, mixed, self._out)
-        gate, up = torch.mm(self._norm(hidden, self._mlp_norm), self._gate_up).chunk(2, dim=1)
-        return hidden.addmm_(F.silu(gate).mul_(up), self._down)
+        several = self._several
+        hidden = features + _product(mixed, self._out, several.out)
+        inner = _product(self._norm(hidden, self._mlp_norm), self._gate_up, several.gate_up)
+        gate, up = inner.chunk(2, dim=1)
+        return hidden.add_(_product(F.silu(gate).mul_(up), self._down, several.down))
 
     def best_children(self, hidden: Tensor, num: int) -> tuple[Tensor, Tensor]:
         """[m, D] -> the ``num`` likeliest next tokens of every row: target ids Long[m, num] and
         float32 log-probabilities over the draft vocabulary [m, num]."""
-        logits = torch.mm(self._norm(hidden, self._final_norm), self._lm_head)
+        logits = _product(
+            self._norm(hidden, self._final_norm), self._lm_head, self._several.lm_head
+        )
         log_probs, ids = torch.log_softmax(logits.float(), dim=-1).topk(num, dim=-1)
         return self._target_ids.take(ids), log_probs
 

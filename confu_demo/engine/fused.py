@@ -15,7 +15,18 @@ import torch
 from torch import Tensor
 
 from confu_demo.engine.model_config import ModelConfig
+from confu_demo.engine.packed import PackedMatrix, packed
 from confu_demo.engine.rope import pair_neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLayer:
+    """The four products of a layer for several rows, see :mod:`confu_demo.engine.packed`."""
+
+    qkv: PackedMatrix
+    out: PackedMatrix
+    gate_up: PackedMatrix
+    down: PackedMatrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,7 @@ class LayerWeights:
     mlp_norm: Tensor | None  # [D]; None: folded into gate_up
     gate_up: Tensor  # [D, 2 I]
     down: Tensor  # [I, D]
+    packed: PackedLayer | None  # for several rows, where that is faster
 
 
 def folds_scales(device: torch.device, dtype: torch.dtype) -> bool:
@@ -51,9 +63,10 @@ def product_layout(weight: Tensor) -> Tensor:
 
 
 def fuse_layer(
-    config: ModelConfig, named: Mapping[str, Tensor], layer: int, like: Tensor
+    config: ModelConfig, named: Mapping[str, Tensor], layer: int, like: Tensor, pack: bool
 ) -> LayerWeights:
-    """Builds layer number ``layer`` on the device and in the dtype of ``like``."""
+    """Builds layer number ``layer`` on the device and in the dtype of ``like``; ``pack``: with
+    packed matrices beside, if the device has them."""
     folds = folds_scales(like.device, like.dtype)
     part = {
         name.removeprefix(f"layers.{layer}."): tensor
@@ -68,16 +81,29 @@ def fuse_layer(
     if folds:
         qkv, gate_up = _with_norm(qkv, input_norm, like), _with_norm(gate_up, mlp_norm, like)
     bias = _joined_qkv(config, part, "bias", qkv_scale) if config.attention_bias else None
+    bias = None if bias is None else bias.to(like)
+    qkv, gate_up = qkv.to(like), gate_up.to(like)
+    out, down = part["self_attn.o_proj.weight"].to(like), part["mlp.down_proj.weight"].to(like)
     return LayerWeights(
         input_norm=None if folds else input_norm.to(like),
-        qkv=product_layout(qkv.to(like)),
-        qkv_bias=None if bias is None else bias.to(like),
+        qkv=product_layout(qkv),
+        qkv_bias=bias,
         qk_norm=_joined_qk_norm(config, part, score_scale).to(like) if config.qk_norm else None,
-        out=product_layout(part["self_attn.o_proj.weight"].to(like)),
+        out=product_layout(out),
         mlp_norm=None if folds else mlp_norm.to(like),
-        gate_up=product_layout(gate_up.to(like)),
-        down=product_layout(part["mlp.down_proj.weight"].to(like)),
+        gate_up=product_layout(gate_up),
+        down=product_layout(down),
+        packed=_packed_layer(qkv, bias, out, gate_up, down) if pack else None,
     )
+
+
+def _packed_layer(
+    qkv: Tensor, bias: Tensor | None, out: Tensor, gate_up: Tensor, down: Tensor
+) -> PackedLayer | None:
+    made = packed(qkv, bias), packed(out), packed(gate_up), packed(down)
+    if any(matrix is None for matrix in made):
+        return None
+    return PackedLayer(*(matrix for matrix in made if matrix is not None))
 
 
 def _joined_qkv(

@@ -50,12 +50,20 @@ class LayerStack:
         slots = cache.next_slots(hidden.shape[0])
         seen = cache.seen_by(hidden.shape[0], visible.uses_side)
         taps: dict[int, Tensor] = {}
+        several = hidden.shape[0] > 1
         for index, layer in enumerate(self._layers):
+            packed = layer.packed if several else None
             if index in feature_layers:
                 taps[index] = hidden.clone()
             self._project(hidden, layer, rotation, space)
             slots[index].copy_(space.keys_values)
             mixed = self._attend(space, seen[2 * index], seen[2 * index + 1], visible)
+            if packed is not None:
+                hidden.add_(packed.out(mixed))
+                inner = packed.gate_up(self._norm(hidden, layer.mlp_norm, space))
+                gate, up = inner.chunk(2, dim=-1)
+                hidden.add_(packed.down(F.silu(gate).mul_(up)))
+                continue
             hidden.addmm_(mixed, layer.out)
             torch.mm(self._norm(hidden, layer.mlp_norm, space), layer.gate_up, out=space.gate_up)
             hidden.addmm_(F.silu(space.gate).mul_(space.up), layer.down)
@@ -68,7 +76,9 @@ class LayerStack:
     ) -> None:
         """Fills ``space.qkv`` with rotated queries and keys, and values."""
         normed = self._norm(hidden, layer.input_norm, space)
-        if layer.qkv_bias is None:
+        if layer.packed is not None and hidden.shape[0] > 1:
+            space.qkv.copy_(layer.packed.qkv(normed))
+        elif layer.qkv_bias is None:
             torch.mm(normed, layer.qkv, out=space.qkv)
         else:
             torch.addmm(layer.qkv_bias, normed, layer.qkv, out=space.qkv)

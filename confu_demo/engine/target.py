@@ -24,8 +24,9 @@ from confu_demo.engine.fused import folds_scales, fuse_layer, product_layout
 from confu_demo.engine.layers import LayerStack
 from confu_demo.engine.model_config import ModelConfig
 from confu_demo.engine.norm import floored_length, length_floor
+from confu_demo.engine.packed import packed, pays
 from confu_demo.engine.rope import rotation_table
-from confu_demo.engine.weights import checked_weights
+from confu_demo.engine.weights import checked_weights, num_parameters_of
 
 if TYPE_CHECKING:
     from confu_demo.engine.probe import ProbeResult
@@ -74,7 +75,9 @@ class LeanModel:
         self._length_floor = length_floor(config.hidden_size, config.rms_norm_eps, like)
         head = "embed_tokens.weight" if config.tie_embeddings else "lm_head.weight"
         self._head = product_layout(named[head].to(like))  # [D, V]
-        layers = [fuse_layer(config, named, i, like) for i in range(config.num_layers)]
+        pack = pays(num_parameters_of(config))
+        self._packed_head = packed(named[head].to(like)) if pack else None
+        layers = [fuse_layer(config, named, i, like, pack) for i in range(config.num_layers)]
         self._stack = LayerStack(config, layers, like)
         self._rotations = torch.empty(0)  # complex [positions, 1, head_dim/2], grown by new_cache
 
@@ -91,6 +94,8 @@ class LeanModel:
 
     def lm_head(self, hidden: Tensor) -> Tensor:
         """[.., D] -> logits [.., V] in float32 (float64 in a float64 model); applies no norm."""
+        if self._packed_head is not None and hidden.dim() == 2 and hidden.shape[0] > 1:
+            return self._packed_head(hidden)
         logits = hidden @ self._head
         return logits if logits.dtype.itemsize >= 4 else logits.float()
 

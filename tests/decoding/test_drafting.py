@@ -170,3 +170,18 @@ def test_half_precision_drafts_with_float32_log_probabilities(dtype: torch.dtype
     tree = drafter.propose(TEXT[1:], drafter.fuse(features), 9)
     assert tree.log_probs.dtype == torch.float32
     assert bool((tree.log_probs <= 0).all())
+
+
+def test_packed_matrices_draft_the_same_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model(dtype=torch.float32)
+    head = eagle_head(model, 3)
+    features = torch.randn(8, 96, generator=torch.Generator().manual_seed(9))
+    trees = []
+    for pays in (False, True):
+        monkeypatch.setattr("confu_demo.decoding.packed_head.pays", lambda count, pays=pays: pays)
+        drafter = Drafter(PackedHead(head, model), capacity=12, tree=TREE)
+        drafter.absorb(TEXT[1:8], features[:7])
+        trees.append(drafter.propose(TEXT[8:], drafter.fuse(features[7:]), max_depth=4))
+    assert torch.equal(trees[0].token_ids, trees[1].token_ids)
+    assert torch.equal(trees[0].parents, trees[1].parents)
+    torch.testing.assert_close(trees[0].scores, trees[1].scores, rtol=1e-4, atol=1e-5)
