@@ -26,14 +26,15 @@ def _forget():
 
 
 def pretend(monkeypatch, times):
-    """Replaces the stopwatch by a table: (dtype, threads) -> ms."""
+    """Replaces the stopwatch by a table: (dtype, threads) -> ms, or (.., several rows) -> ms."""
     asked = []
 
-    def token_ms(model, threads):
+    def rows_ms(model, threads, num_rows):
         asked.append((model.dtype, threads))
-        return times[model.dtype, threads]
+        key = (model.dtype, threads) if num_rows == 1 else (model.dtype, threads, num_rows)
+        return times[key]
 
-    monkeypatch.setattr(probe, "_token_ms", token_ms)
+    monkeypatch.setattr(probe, "_rows_ms", rows_ms)
     return asked
 
 
@@ -62,6 +63,17 @@ def test_a_challenger_must_win_clearly(monkeypatch, bf16_ms, two_threads_ms, wan
     result = probe_settings(CONFIG, (F32, BF16), (1, 2))
     assert (result.dtype, result.threads) == want
     assert result.table[0] == ProbeRow(F32, 1, 10.0)
+
+
+def test_several_rows_count_beside_a_single_one_where_weights_are_large(monkeypatch):
+    times = {(F32, 1): 10.0, (F32, 1, 8): 30.0, (F32, 2): 10.5, (F32, 2, 8): 15.0}
+    pretend(monkeypatch, times)
+    assert probe_settings(CONFIG, (F32,), (1, 2)).threads == 1, "a single row alone: no gain"
+    probe_settings.cache_clear()
+    monkeypatch.setattr(probe, "pays", lambda count: True)
+    result = probe_settings(CONFIG, (F32,), (1, 2))
+    assert result.threads == 2
+    assert [row.cost for row in result.table] == [40.0, 25.5]
 
 
 def test_an_answer_is_remembered_and_a_fixed_setting_is_not_measured(monkeypatch):
