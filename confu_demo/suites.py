@@ -110,7 +110,7 @@ def parts_of(suite: Suite) -> tuple[PartStatus, ...]:
             part=part,
             folder=suite.folder_of(part),
             is_there=_is_there(suite, part),
-            lanes=tuple(name for name, method in METHODS.items() if part in method.needs),
+            lanes=_lanes(suite, part),
             how_to_get=_how_to_get(suite, part),
             meant=part != "draft" or not suite.no_draft,
         )
@@ -118,10 +118,15 @@ def parts_of(suite: Suite) -> tuple[PartStatus, ...]:
     )
 
 
-def why_not(suite: Suite, method: str) -> str:
-    """Why a lane cannot run with what is there: one sentence, or "" if it can."""
+def why_not(suite: Suite, method: str, *, once_fetched: bool = False) -> str:
+    """Why a lane cannot run with what is there: one sentence, or "" if it can.
+
+    ``once_fetched`` asks what will be in the way when a target that is to be fetched is there.
+    """
     for status in parts_of(suite):
         if status.part not in METHODS[method].needs or status.is_there:
+            continue
+        if once_fetched and _is_fetched(suite, status.part):
             continue
         if not status.meant:
             return f"{method} needs a draft model, and {suite.name} has none: {status.how_to_get}"
@@ -147,6 +152,19 @@ def default_methods(suite: Suite) -> tuple[str, ...]:
         return suite.methods
     possible = tuple(method for method in suite.methods if not why_not(suite, method))
     return possible or ("autoregressive",)
+
+
+def _lanes(suite: Suite, part: Part) -> tuple[str, ...]:
+    """The methods that need a part, without those that the suite is not meant to have."""
+    return tuple(
+        name
+        for name, method in METHODS.items()
+        if part in method.needs and (part == "draft" or not (suite.no_draft and _drafts(name)))
+    )
+
+
+def _drafts(method: str) -> bool:
+    return "draft" in METHODS[method].needs
 
 
 def _is_fetched(suite: Suite, part: Part) -> bool:

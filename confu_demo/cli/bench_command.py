@@ -19,6 +19,7 @@ from confu_demo.bench.race_check import check_line, check_race
 from confu_demo.bench.report import TABLE_HEADER, methods_report, step_lines, table_rows
 from confu_demo.bench.settings import BenchSettings
 from confu_demo.cli.errors import LANE_FAILED, report, user_errors
+from confu_demo.cli.fetch_command import provide_weights
 from confu_demo.cli.files import check_json, write_json
 from confu_demo.cli.options import (
     add_decode_options,
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         config = decode_config(args)
         suite = find_suite(args.suite)
         settings = _settings(args, suite.name, default_methods(suite))
+        provide_weights(suite, settings.methods)
         processes = Processes(args.device)
         loaded = LoadedSuite(suite, device=processes.device, dtype=args.dtype, threads=args.threads)
         for method in settings.methods:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from confu_demo.cli.errors import user_errors
+from confu_demo.engine.errors import MissingModel
 from confu_demo.suite_weights.fetching import fetch
 from confu_demo.suite_weights.progress_bar import show
 from confu_demo.suite_weights.sources import SOURCES
-from confu_demo.suites import SUITES, Suite, needs_fetching
+from confu_demo.suites import SUITES, Suite, needs_fetching, why_not
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,14 +41,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def provide_weights(suite: Suite) -> None:
+def provide_weights(suite: Suite, methods: Sequence[str]) -> None:
     """Before a command loads a suite: fetches what it lacks, with a progress bar.
 
-    Raises ``ValueError`` with one sentence where that fails, and under a launcher of several
-    processes, which would all fetch.
+    Raises with one sentence where that fails, where another part of a method is missing as well
+    (nothing is fetched then), and under a launcher of several processes, which would all fetch.
     """
     if suite.fetched is None or not needs_fetching(suite):
         return
+    for method in methods:
+        reason = why_not(suite, method, once_fetched=True)
+        if reason:
+            raise MissingModel(reason)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError(
             f"the weights of {suite.name} are missing: run 'python -m confu_demo fetch "

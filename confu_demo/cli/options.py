@@ -17,7 +17,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--suite",
         default="bundled",
         metavar="S",
-        help="bundled, or a folder with target/, draft/, eagle3/, confu/ (default: bundled)",
+        help="bundled, smollm2-135m (weights are fetched once), or a folder with target/, draft/, "
+        "eagle3/, confu/ (default: bundled)",
     )
     add("--device", default="auto", metavar="D", help="auto, cpu, cuda or mps (default: auto)")
     add(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confu_demo.cli.errors import LANE_FAILED, UserError, report, user_errors
+from confu_demo.cli.fetch_command import provide_weights
 from confu_demo.cli.files import check_json, check_trace, write_json
 from confu_demo.cli.options import (
     add_decode_options,
@@ -28,7 +29,7 @@ from confu_demo.provenance import collect
 from confu_demo.race import race
 from confu_demo.race_report import TABLE_HEADER, race_report, table_rows
 from confu_demo.recording import Recording
-from confu_demo.suites import default_methods, find_suite
+from confu_demo.suites import Suite, default_methods, find_suite
 from confu_demo.trace import Event, Provenance, RunFinished
 from confu_demo.trace_io import write_recording
 from confu_demo.trace_validation import validate
@@ -92,6 +93,7 @@ def _plan(args: argparse.Namespace) -> _Plan:
     problem = None if args.problem is None else parse_prompt_name(suite.name, args.problem)
     text: str = args.prompt if problem is None else problem.text
     check_text(text)
+    provide_weights(suite, methods)
     loaded = LoadedSuite(suite, device=args.device, dtype=args.dtype, threads=args.threads)
     for method in methods:
         loaded.decoder(method)
@@ -101,9 +103,16 @@ def _plan(args: argparse.Namespace) -> _Plan:
         methods=methods,
         request=request,
         config=loaded.fit(config, request, methods, may_shorten=args.max_new_tokens is None),
-        title=args.problem or "a prompt of one's own",
+        title=_title(suite, args.problem),
         answer=None if problem is None else problem.answer,
     )
+
+
+def _title(suite: Suite, problem: str | None) -> str:
+    """A name that says which prompt it was; only word problems go by their bare name."""
+    if problem is None:
+        return "a prompt of one's own"
+    return f"{suite.name} {problem}" if suite.free_text else problem
 
 
 def _race(plan: _Plan, provenance: Provenance) -> dict[str, tuple[Event, ...]]:

@@ -18,6 +18,7 @@ from confu_demo.bench.sweep import (
     tree_points,
 )
 from confu_demo.cli.errors import LANE_FAILED, report, user_errors
+from confu_demo.cli.fetch_command import provide_weights
 from confu_demo.cli.files import check_json, write_json
 from confu_demo.cli.options import (
     add_decode_options,
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
             start=args.start,
             problems=args.problems,
         )
+        provide_weights(found, [point.method for point in points])
         suite = LoadedSuite(found, device=args.device, dtype=args.dtype, threads=args.threads)
         for method in {point.method for point in points}:
             suite.decoder(method)
