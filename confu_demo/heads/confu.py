@@ -64,7 +64,6 @@ class ConfuHead(nn.Module):
         """A ConFu head whose drafter starts as a copy of a trained EAGLE-3 head [P]."""
         head = cls(config)
         head.eagle.load_state_dict(eagle.state_dict())
-        head.eagle.feature_scale.copy_(eagle.feature_scale)
         return head
 
     def future_column(

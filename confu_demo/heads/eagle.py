@@ -119,7 +119,6 @@ class EagleHead(nn.Module):
 
     d2t: Tensor
     t2d: Tensor
-    feature_scale: Tensor
 
     def __init__(self, config: EagleConfig) -> None:
         super().__init__()
@@ -131,8 +130,6 @@ class EagleHead(nn.Module):
         self.register_buffer("d2t", torch.zeros(config.draft_vocab_size, dtype=torch.long))
         t2d = torch.arange(config.target_vocab_size) < config.draft_vocab_size
         self.register_buffer("t2d", t2d)
-        # Only training sets it, and folds it into ``fc`` before a head is saved.
-        self.register_buffer("feature_scale", torch.ones(config.feature_size), persistent=False)
 
     @classmethod
     def initial(
@@ -160,19 +157,8 @@ class EagleHead(nn.Module):
 
     def fuse(self, features: Tensor) -> Tensor:
         """Target features [.., 3*D_t] -> the drafter's feature [.., D]."""
-        fused: Tensor = self.fc(features * self.feature_scale)
+        fused: Tensor = self.fc(features)
         return fused
-
-    @torch.no_grad()
-    def scale_features(self, scale: Tensor) -> None:
-        """Multiplies every target feature by ``scale`` [3*D_t] before ``fc`` from now on, and
-        divides ``fc`` by it, so that no output changes. Ones fold the scale back into ``fc``.
-
-        A residual stream has channels hundreds of times larger than others; optimisers that take
-        steps of one size for all weights of a matrix need them alike [O].
-        """
-        self.fc.weight.mul_(self.feature_scale / scale)
-        self.feature_scale.copy_(scale)
 
     def project(
         self, embeddings: Tensor, features: Tensor, positions: Tensor

@@ -21,7 +21,7 @@ from confu_demo.heads.checkpoint import TargetInfo, load_head
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.confu import ConfuSettings, initial_confu, run_confu
 from confu_demo.training.eagle3 import run_eagle3
-from confu_demo.training.head_batches import feature_scale, group_by_length
+from confu_demo.training.head_batches import group_by_length
 from confu_demo.training.head_job import HeadJob, Material, load_material
 
 CONTROL = "EAGLE-3 continued"
@@ -61,19 +61,15 @@ def run_variant(
     if not isinstance(eagle, EagleHead):
         raise UnsupportedModel(f"{eagle_folder} holds no EAGLE-3 head to start from")
     eagle.requires_grad_(True)
-    ones = torch.ones_like(eagle.feature_scale)
-    eagle.scale_features(feature_scale(material.train, ones))
     torch.manual_seed(settings.training.seed)
     if name == CONTROL:
         report = run_eagle3(own, material, eagle.to(job.device), settings.training, say)
-        eagle.scale_features(ones.to(job.device))
         torch.save(eagle.state_dict(), own.work / "head.pt")
     else:
         variant = VARIANTS[name](settings)
         generator = torch.Generator().manual_seed(settings.training.seed)
         head = initial_confu(material.target, eagle, variant, generator).to(job.device)
         report = run_confu(own, material, head, variant, say)
-        head.eagle.scale_features(ones.to(job.device))
         report["future_bias"] = float(head.future_bias.detach())
         torch.save(head.state_dict(), own.work / "head.pt")
     done.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

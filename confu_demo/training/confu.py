@@ -59,7 +59,6 @@ from confu_demo.training.head_batches import (
     HeadBatchSource,
     TargetPass,
     collate,
-    feature_scale,
     group_by_length,
     read_target,
     root_rows,
@@ -222,17 +221,13 @@ def train_confu(
         raise UnsupportedModel(f"{eagle_folder} holds no EAGLE-3 head to start from")
     torch.manual_seed(settings.training.seed)
     eagle.requires_grad_(True)
-    ones = torch.ones_like(eagle.feature_scale)
-    eagle.scale_features(feature_scale(material.train, ones))
     if control:
         report = run_eagle3(job, material, eagle.to(job.device), settings.training, say)
-        eagle.scale_features(ones.to(job.device))
         return publish(job, eagle, "eagle3-continued", asdict(settings.training), report)
     generator = torch.Generator().manual_seed(settings.training.seed)
     head = initial_confu(target.cpu(), eagle, settings, generator).to(job.device)
     target.to(job.device)
     report = run_confu(job, material, head, settings, say)
-    head.eagle.scale_features(ones.to(job.device))
     return publish(job, head, "confu", asdict(settings), report)
 
 

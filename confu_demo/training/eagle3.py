@@ -22,7 +22,6 @@ from confu_demo.training.head_batches import (
     HeadBatch,
     HeadBatchSource,
     collate,
-    feature_scale,
     group_by_length,
     prompt_counts,
     read_target,
@@ -119,13 +118,12 @@ def head_config(target: ModelConfig, settings: EagleSettings, target_sha256: str
     )
 
 
-def initial_head(
-    target: LanguageModel, config: EagleConfig, counts: Tensor, scale: Tensor | None = None
-) -> EagleHead:
+def initial_head(target: LanguageModel, config: EagleConfig, counts: Tensor) -> EagleHead:
     """Output head and norm are the target's; the other matrices are random, the output
-    projections shrunk, so that an untrained row hands its fused feature on. ``scale``: of the
-    features, see :meth:`EagleHead.scale_features`; they then start small enough for the layer's
-    own outputs to matter beside them."""
+    projections shrunk, so that an untrained row hands its fused feature on.
+
+    Evenly scaled feature channels and a random ``fc`` were tried on SmolLM2-135M: after twice
+    the tokens, acceptance at depth 1 was 0.28 instead of 0.33."""
     head = EagleHead.initial(config, target.lm_head.weight.detach(), counts)
     layer, width = head.midlayer, config.hidden_size
     with torch.no_grad():
@@ -135,12 +133,8 @@ def initial_head(
                 nn.init.normal_(parameter, std=0.5 / width**0.5)
         for output in (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight):
             output.mul_(0.5)
-        if scale is None:
-            nn.init.normal_(head.fc.weight, std=0.1 / width**0.5)
-            head.fc.weight[:, -width:] += torch.eye(width)
-        else:
-            nn.init.normal_(head.fc.weight, std=0.3 / config.feature_size**0.5)
-            head.feature_scale.copy_(scale)
+        nn.init.normal_(head.fc.weight, std=0.1 / width**0.5)
+        head.fc.weight[:, -width:] += torch.eye(width)
     return head
 
 
@@ -157,13 +151,9 @@ def train_eagle3(job: HeadJob, settings: EagleSettings, say: Callable[[str], Non
     if job.chat is not None:
         # What the few answers never said: the prompts' words, then the tokenizer's commonest.
         counts = counts + prompt_counts(material.train, config.target_vocab_size)
-    scale = None
-    if job.chat is not None:
-        scale = feature_scale(material.train, torch.ones(config.feature_size))
-    head = initial_head(target.cpu(), config, counts, scale).to(job.device)
+    head = initial_head(target.cpu(), config, counts).to(job.device)
     target.to(job.device)
     report = run_eagle3(job, material, head, settings.training, say)
-    head.scale_features(torch.ones_like(head.feature_scale))
     report["draft_vocabulary_coverage"] = float(counts[head.t2d.cpu()].sum() / counts.sum())
     return publish(job, head, "eagle3", asdict(settings), report)
 

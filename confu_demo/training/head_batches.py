@@ -195,16 +195,3 @@ def prompt_counts(documents: list[OwnOutput], vocab_size: int) -> Tensor:
     for prompt in prompts:
         counts += np.bincount(prompt[shared:], minlength=vocab_size)
     return torch.from_numpy(counts)
-
-
-def feature_scale(documents: Sequence[OwnOutput], like: Tensor) -> Tensor:
-    """1 / root mean square of every feature channel, [3 * D], over the records of the first
-    documents; each document's first token is left out, because its residual stream is thousands
-    of times larger than all others. Ones where there are no records."""
-    squares, count = torch.zeros_like(like), 0
-    for document in documents[:64]:
-        if document.record is None:
-            return torch.ones_like(like)
-        features = document.record.features()[1:].to(like)
-        squares, count = squares + features.square().sum(dim=0), count + len(features)
-    return (squares / count).clamp(min=1e-6).rsqrt()

@@ -24,7 +24,7 @@ CHAT_TRAINING = HeadSettings(
     total_tokens=1,
     unroll_steps=5,
     batch_tokens=1200,
-    muon_rate=0.012,
+    muon_rate=0.015,
     adam_rate=0.001,
     eval_documents=64,
 )

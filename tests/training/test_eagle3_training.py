@@ -205,17 +205,6 @@ def test_scores_are_shares_of_the_tokens_that_exist() -> None:
         score([result([[0, 0]], [[0, 0]], 1.0)])
 
 
-def test_a_feature_scale_changes_no_output_and_folds_back_into_fc() -> None:
-    head = random_eagle()
-    features = torch.randn(7, head.config.feature_size, dtype=head.fc.weight.dtype)
-    before, weight = head.fuse(features), head.fc.weight.detach().clone()
-    head.scale_features(torch.rand(head.config.feature_size).to(weight) + 0.1)
-    assert not torch.allclose(head.fc.weight, weight)
-    torch.testing.assert_close(head.fuse(features), before)
-    head.scale_features(torch.ones_like(head.feature_scale))
-    torch.testing.assert_close(head.fc.weight.detach(), weight)
-
-
 def test_short_unrolls_come_first_and_the_whole_length_last() -> None:
     settings = replace(SETTINGS, unroll_steps=5, shorter_unrolls=((0.2, 1), (0.6, 3)))
     assert [settings.steps_at(share) for share in (0.0, 0.19, 0.2, 0.59, 0.6, 1.0)] == [
