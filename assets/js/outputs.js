@@ -10,6 +10,7 @@
       this.log = log;
       this.badges = el("span", { class: "cf-badges" });
       this.gain = el("span", { class: "cf-gain-words" });
+      this.choice = el("span", { class: "cf-tree-words" });
       this.flow = new Confu.TokenFlow(view.context, log);
       this.node = el("article", { class: "cf-output", "data-lane": log.name }, [
         el("header", {}, [
@@ -18,6 +19,7 @@
         ]),
         this.flow.node,
         this.gain,
+        this.choice,
       ]);
     }
 
@@ -27,6 +29,7 @@
       this.showBadges(lane);
       setText(this.gain, Confu.summary.gainInWords(lane, this.view.context.words));
       setClass(this.gain, "cf-slower", lane.speedup < 0.995);
+      setText(this.choice, Confu.treeChoice(lane, this.view.context.words));
     }
 
     /** The selected token, and the tokens that the selected expert served. */
