@@ -37,8 +37,10 @@
       if (cycle.firstToken > place) break;
       found = cycle;
     }
-    const over = found && found.committedAt < lane.n && place >= found.firstToken + found.numTokens;
-    return over ? null : found;
+    if (!found) return null;
+    // A cycle that has not committed yet may reach one token further than its tree.
+    const reach = found.committedAt === Infinity ? found.height + 1 : found.numTokens;
+    return place < found.firstToken + reach ? found : null;
   }
 
   /** The first place where two lanes committed different tokens; Infinity if there is none yet. */

@@ -8,7 +8,7 @@
   const LONGEST = 22; // characters of a label; the details have the whole token
   const ROOM = { // between levels: room for the edge and its percentage; between lines
     right: { level: 44, line: 32 },
-    down: { level: 54, line: 12 },
+    down: { level: 54, line: 22 },
   };
 
   function cut(text) {
@@ -99,7 +99,7 @@
       node.y = PAD + node.depth * level + 8;
     }
     const levels = 1 + Math.max(...all.map((node) => node.depth));
-    return { width: starts[starts.length - 1] - line + PAD, height: levels * level - 18 + PAD };
+    return { width: starts[starts.length - 1] + PAD, height: levels * level - 18 + PAD };
   }
 
   Confu.treeLayout = layout;

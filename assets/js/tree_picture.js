@@ -26,7 +26,7 @@
     if (turn === "down") {
       const [x1, y1, x2, y2] = [from.x + from.width / 2, from.y + BOX / 2, to.x + to.width / 2, to.y - BOX / 2];
       const middle = (y1 + y2) / 2;
-      return { d: `M${x1},${y1} C${x1},${middle} ${x2},${middle} ${x2},${y2}`, x: x2 + 5, y: y2 - 11, anchor: "start" };
+      return { d: `M${x1},${y1} C${x1},${middle} ${x2},${middle} ${x2},${y2}`, x: x2 + 5, y: y2 - 7, anchor: "start" };
     }
     const x1 = from.x + from.width;
     const middle = (x1 + to.x) / 2;
@@ -54,7 +54,11 @@
     return node.parent === 0 || accepted.has(node.parent) ? "rejected" : "orphan";
   }
 
-  function box(node, state, prob, marks) {
+  /** Where a badge stands: never on the edge that leaves the node, nor on a percentage. */
+  const corner = (node, turn) =>
+    turn === "down" ? [node.x + node.width + 8, node.y + 6] : [node.x + node.width - 9, node.y - BOX / 2];
+
+  function box(node, state, prob, marks, turn) {
     const group = svg("g", { class: `cf-node cf-node-${state}` }, [
       svg("rect", { x: node.x, y: node.y - BOX / 2, width: node.width, height: BOX, rx: 6 }),
       ring(node.x + 13, node.y, prob),
@@ -63,7 +67,7 @@
     if (marks.here) {
       group.prepend(svg("rect", { class: "cf-here", x: node.x - 4, y: node.y - BOX / 2 - 4, width: node.width + 8, height: BOX + 8, rx: 9 }));
     }
-    if (marks.con) group.append(badge(node.x + node.width - 9, node.y - BOX / 2, marks.source ? "f" : "con", marks.source));
+    if (marks.con) group.append(badge(...corner(node, turn), marks.source ? "f" : "con", marks.source));
     return group;
   }
 
@@ -110,7 +114,7 @@
       const from = plan.nodes[node.parent];
       if (from) edges.append(edge(from, node, Math.exp(tree.log_probs[node.index]), state, options.turn));
       const here = { con: marks.con.has(node.index), source: node.index === marks.source, here: node.index === shown.here };
-      const drawn = box(node, state, answer ? answer.target_probs[node.index] : null, here);
+      const drawn = box(node, state, answer ? answer.target_probs[node.index] : null, here, options.turn);
       options.decorate(drawn, node, state);
       boxes.append(drawn);
     }
