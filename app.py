@@ -1,4 +1,4 @@
-"""The web page on the bundled models: ``python app.py``, then open the printed address.
+"""The web page: ``python app.py``, then open the printed address. It opens on the bundled models.
 
 The only file that knows both the page and the engine. Where torch is not installed, the page
 still opens and shows recorded races.
@@ -16,9 +16,12 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when Gradio i
 
 from confu_demo.ui.layout import build_page, launch_options
 from confu_demo.ui.no_engine import NoEngine
-from confu_demo.ui.runner import ProblemCard, RaceRunner
+from confu_demo.ui.runner import ProblemCard
+from confu_demo.ui.suites import SuiteEntry
 
 RECORDINGS = Path(__file__).resolve().parent / "assets" / "recordings"
+FREE_TEXT_TOKENS = 128
+"""A chat model may go on for long; a visitor can ask for more."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -33,22 +36,35 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def make_engine(options: argparse.Namespace) -> tuple[RaceRunner, Sequence[ProblemCard]]:
-    """The runner and its gallery. Raises ``ValueError`` for an unknown suite."""
+def make_suites(options: argparse.Namespace) -> tuple[SuiteEntry, ...]:
+    """The suite that was asked for, then the others by name. Nothing is loaded or fetched yet.
+
+    Raises ``ValueError`` for an unknown suite.
+    """
     try:
         from confu_demo.race_runner import make_runner
+        from confu_demo.suite_fetcher import fetcher_of
+        from confu_demo.suites import SUITES, find_suite
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("confu_demo"):
             raise
-        return NoEngine(f"{error.name} is not installed"), ()
-    runner = make_runner(
-        options.suite,
-        ProblemCard,
-        device=options.device,
-        dtype=options.dtype,
-        threads=options.threads,
-    )
-    return runner, runner.gallery()
+        return (SuiteEntry(name="bundled", runner=NoEngine(f"{error.name} is not installed")),)
+
+    def entry(name: str) -> SuiteEntry:
+        suite = find_suite(name)
+        runner = make_runner(
+            name, ProblemCard, device=options.device, dtype=options.dtype, threads=options.threads
+        )
+        return SuiteEntry(
+            name=suite.name if name in SUITES or suite.name not in SUITES else name,
+            runner=runner,
+            gallery=runner.gallery(),
+            style="chat" if suite.free_text else "problems",
+            new_tokens=FREE_TEXT_TOKENS if suite.free_text else None,
+            fetcher=fetcher_of(suite),
+        )
+
+    return tuple(entry(name) for name in dict.fromkeys((options.suite, *SUITES)))
 
 
 def recordings() -> dict[str, Path]:
@@ -60,11 +76,11 @@ def recordings() -> dict[str, Path]:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
-        runner, gallery = make_engine(options)
+        suites = make_suites(options)
     except (OSError, ValueError) as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
-    page = build_page(runner, gallery, recordings())
+    page = build_page(suites, recordings())
     page.launch(
         server_name=options.host, server_port=options.port, share=options.share, **launch_options()
     )

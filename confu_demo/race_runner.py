@@ -6,15 +6,20 @@ attributes (:class:`RaceWish`) and problems go out through ``new_card``, the pag
 
 from __future__ import annotations
 
-import random
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from confu_demo.config import DecodeConfig
-from confu_demo.data.problems import Problem, make_problem
-from confu_demo.data.splits import STEP_RANGES, problem
+from confu_demo.data.gallery import (
+    another_prompt,
+    free_prompts,
+    new_word_problem,
+    word_problems,
+)
+from confu_demo.data.problems import Problem
+from confu_demo.data.prompts import Prompt
 from confu_demo.decoding.base import DecodeRequest
 from confu_demo.decoding.registry import METHODS, check_methods
 from confu_demo.loaded_suite import LoadedSuite
@@ -46,7 +51,7 @@ class RaceWish(Protocol):
 class CardMaker(Protocol[CardT]):
     """Makes the page's record of a problem."""
 
-    def __call__(self, *, text: str, answer: str, family: str, steps: int) -> CardT: ...
+    def __call__(self, *, text: str, answer: str | None, family: str, steps: int) -> CardT: ...
 
 
 def make_runner(
@@ -74,8 +79,10 @@ class SuiteRunner(Generic[Card]):
         self._loading = threading.Lock()
 
     def methods(self) -> Sequence[tuple[str, bool, str]]:
-        """``(method, available, why_not)``, in the order of the lanes."""
-        reasons = {method: why_not(self._suite.suite, method) for method in METHODS}
+        """``(method, available, why_not)``, in the order of the lanes. A target that has yet to
+        be fetched is in no lane's way: the page asks for it."""
+        suite = self._suite.suite
+        reasons = {method: why_not(suite, method, once_fetched=True) for method in METHODS}
         return tuple((method, not reason, reason) for method, reason in reasons.items())
 
     def check(self, request: RaceWish) -> None:
@@ -99,20 +106,18 @@ class SuiteRunner(Generic[Card]):
         return self._on_our_threads(events)
 
     def new_problem(self, seed: int, family: str | None = None) -> Card:
-        """A fresh problem as long as the held-out ones. ValueError for an unknown family."""
-        low, high = STEP_RANGES["heldout"]
-        made = make_problem(random.Random(seed), min_steps=low, max_steps=high, family=family)
-        return self._card(made)
+        """A fresh problem as long as the held-out ones, or another held-out prompt. ValueError
+        for an unknown family."""
+        suite = self._suite.suite
+        if suite.free_text:
+            return self._card(another_prompt(suite.name, seed, family))
+        return self._card(new_word_problem(seed, family))
 
     def gallery(self, count: int = 12) -> tuple[Card, ...]:
-        """Held-out problems: the first of every family, then the next ones in order."""
-        found: list[Problem] = []
-        later: list[Problem] = []
-        for index in range(8 * count):
-            candidate = problem("heldout", index)
-            is_new = all(candidate.family != other.family for other in found)
-            (found if is_new else later).append(candidate)
-        return tuple(self._card(chosen) for chosen in [*found, *later][:count])
+        """Held-out problems or prompts of every kind."""
+        suite = self._suite.suite
+        chosen = free_prompts(suite.name, count) if suite.free_text else word_problems(count)
+        return tuple(self._card(prompt) for prompt in chosen)
 
     def _prepare(self, request: RaceWish) -> tuple[DecodeRequest, DecodeConfig]:
         suite, methods = self._suite, request.methods
@@ -140,7 +145,9 @@ class SuiteRunner(Generic[Card]):
             if close is not None:
                 close()
 
-    def _card(self, made: Problem) -> Card:
+    def _card(self, made: Problem | Prompt) -> Card:
+        if isinstance(made, Prompt):
+            return self._new_card(text=made.text, answer=None, family=made.category, steps=0)
         return self._new_card(
             text=made.text, answer=str(made.answer), family=made.family, steps=len(made.steps)
         )

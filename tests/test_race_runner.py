@@ -141,6 +141,21 @@ def test_the_gallery_shows_every_family_of_the_held_out_problems(
     assert len({card.family for card in cards}) >= 8
 
 
+def test_free_text_has_no_answers_and_its_lanes_do_not_wait_for_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CONFU_DEMO_CACHE", str(tmp_path))
+    monkeypatch.delenv("CONFU_DEMO_MODELS", raising=False)
+    runner = make_runner("smollm2-135m", ProblemCard)
+    reasons = {method: why for method, _, why in runner.methods()}
+    assert reasons["autoregressive"] == reasons["prompt_lookup"] == ""
+    assert "has none" in reasons["confspec"]
+    cards = runner.gallery(12)
+    assert {(card.answer, card.steps) for card in cards} == {(None, 0)}
+    fresh = runner.new_problem(3, cards[0].family)
+    assert (fresh.answer, fresh.family) == (None, cards[0].family)
+
+
 def test_an_unknown_suite_is_refused():
     with pytest.raises(ValueError, match="unknown suite"):
         make_runner("gpt", ProblemCard)

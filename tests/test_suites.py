@@ -44,7 +44,7 @@ def test_a_folder_with_a_target_is_a_suite():
 
 
 def test_an_unknown_suite_is_refused_with_the_choices(tmp_path: Path):
-    with pytest.raises(ValueError, match="unknown suite 'gpt': choose bundled or a folder"):
+    with pytest.raises(ValueError, match="unknown suite 'gpt': choose bundled, smollm2-135m or a"):
         find_suite("gpt")
     with pytest.raises(ValueError, match="is no suite"):
         find_suite(str(tmp_path))

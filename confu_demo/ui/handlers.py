@@ -16,6 +16,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -24,15 +25,17 @@ from confu_demo.trace import Event
 from confu_demo.ui.assets import as_script_data
 from confu_demo.ui.race_form import FIELDS, Refusal, read_form
 from confu_demo.ui.race_log import MAX_SECONDS, Batch, RaceDesk, RaceRun
-from confu_demo.ui.runner import ProblemCard, RaceRunner
+from confu_demo.ui.runner import ProblemCard
+from confu_demo.ui.suites import FetchMoment, SuiteEntry, find_entry
 
 YIELDS_PER_SECOND = 15.0
-Card = dict[str, str]
+FETCH_YIELDS_PER_SECOND = 4.0
+Card = dict[str, Any]
 
 _log = logging.getLogger(__name__)
 
 
-def notice(key: str, kind: str = "info", **args: object) -> str:
+def notice(key: str, kind: str = "info", /, **args: object) -> str:
     """A message for the notice area. The number makes a repeated message a new value."""
     return as_script_data({"key": key, "args": args, "kind": kind, "n": secrets.randbelow(2**32)})
 
@@ -47,26 +50,32 @@ def card_state(card: ProblemCard) -> Card:
 
 
 class Handlers:
-    """The page's callbacks, bound to one runner and one desk."""
+    """The page's callbacks, bound to the suites' runners and one desk. ``suite`` is the name of a
+    suite; any other value means the first one."""
 
     def __init__(
         self,
-        runner: RaceRunner,
-        gallery: Sequence[ProblemCard],
+        suites: Sequence[SuiteEntry],
         desk: RaceDesk,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._runner, self._gallery, self._desk, self._now = runner, tuple(gallery), desk, now
-        self._allowed = tuple(name for name, available, _ in runner.methods() if available)
+        self._suites, self._desk, self._now = tuple(suites), desk, now
 
-    def begin(self, card: Card | None, *entries: Any, session: str) -> tuple[Any, Any, Any]:
+    def begin(
+        self, card: Card | None, *entries: Any, session: str, suite: str | None = None
+    ) -> tuple[Any, Any, Any]:
         """(notice, run id, viewer): the new race, or a reason and everything else as it was, so
         that an earlier race goes on and can still be stopped."""
+        entry = find_entry(self._suites, suite)
+        if entry.must_fetch:
+            return notice("notice.weights_missing", "error"), gr.skip(), gr.skip()
+        allowed = tuple(name for name, available, _ in entry.runner.methods() if available)
         try:
-            request = read_form(
-                dict(zip(FIELDS, entries, strict=True)), card=card, allowed=self._allowed
+            request = replace(
+                read_form(dict(zip(FIELDS, entries, strict=True)), card=card, allowed=allowed),
+                suite=entry.name,
             )
-            self._runner.check(request)
+            entry.runner.check(request)
         except Refusal as refusal:
             return notice(refusal.key, "error", **refusal.args_of_key), gr.skip(), gr.skip()
         except ValueError as error:
@@ -94,7 +103,8 @@ class Handlers:
 
     def _batches(self, run: RaceRun) -> Generator[Batch, None, None]:
         """Runs the race and closes it whatever happens, also when this generator is closed."""
-        events: Iterator[tuple[str, Event]] = self._runner.race(run.request, run.should_stop)
+        runner = find_entry(self._suites, run.request.suite).runner
+        events: Iterator[tuple[str, Event]] = runner.race(run.request, run.should_stop)
         due = self._now() + 1.0 / YIELDS_PER_SECOND
         try:
             for lane, event in events:
@@ -120,18 +130,59 @@ class Handlers:
         run.stop()
         return notice("notice.stopped")
 
-    def choose(self, place: int | None) -> tuple[Any, Any]:
+    def first_card(self, suite: str | None) -> Card | None:
+        gallery = find_entry(self._suites, suite).gallery
+        return card_state(gallery[0]) if gallery else None
+
+    def choose(self, place: int | None, suite: str | None = None) -> tuple[Any, Any]:
         """(text, card) of a gallery problem."""
-        if not isinstance(place, int) or not 0 <= place < len(self._gallery):
+        gallery = find_entry(self._suites, suite).gallery
+        if not isinstance(place, int) or not 0 <= place < len(gallery):
             return gr.skip(), gr.skip()
-        card = self._gallery[place]
+        card = gallery[place]
         return card.text, card_state(card)
 
-    def new_numbers(self, card: Card | None) -> tuple[Any, Any, Any]:
-        """(text, card, notice): a problem of the same family that nobody has seen before."""
+    def new_numbers(self, card: Card | None, suite: str | None = None) -> tuple[Any, Any, Any]:
+        """(text, card, notice): a problem of the same family that nobody has seen before, or
+        another free-text prompt of the same category."""
+        runner = find_entry(self._suites, suite).runner
         family = card["family"] if card else None
         try:
-            fresh = self._runner.new_problem(secrets.randbelow(2**31), family)
+            for _ in range(8):  # a category may have few prompts: not the same one again
+                fresh = runner.new_problem(secrets.randbelow(2**31), family)
+                if card is None or fresh.text != card["text"]:
+                    break
         except ValueError as error:
             return gr.skip(), gr.skip(), sentence(str(error))
         return fresh.text, card_state(fresh), gr.skip()
+
+    def fetch(self, suite: str | None) -> Iterator[tuple[Any, Any]]:
+        """(message, button) while a suite's weights are fetched. The engine stays free."""
+        fetcher = find_entry(self._suites, suite).fetcher
+        if fetcher is None:
+            yield gr.skip(), gr.skip()
+            return
+        due, stage = 0.0, ""
+        try:
+            with closing(_closable(fetcher.fetch())) as moments:
+                for moment in moments:
+                    if moment.stage == stage and self._now() < due:
+                        continue
+                    stage, due = moment.stage, self._now() + 1.0 / FETCH_YIELDS_PER_SECOND
+                    said = notice(
+                        f"fetch.{stage}", "info", percent=moment.percent, detail=moment.detail
+                    )
+                    yield said, gr.update(interactive=False)
+        except ValueError as error:
+            failed = notice("notice.fetch_failed", "error", reason=str(error))
+            yield failed, gr.update(interactive=True)
+            return
+        yield notice("notice.fetched"), gr.update(visible=False, interactive=True)
+
+    def fetch_button(self, suite: str | None) -> Any:
+        """Whether the button is wanted, as a page is opened: somebody else may have fetched."""
+        return gr.update(visible=find_entry(self._suites, suite).must_fetch)
+
+
+def _closable(moments: Iterator[FetchMoment]) -> Generator[FetchMoment, None, None]:
+    yield from moments

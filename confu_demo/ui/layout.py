@@ -14,31 +14,30 @@ from typing import Any
 import gradio as gr
 
 from confu_demo.ui import assets
-from confu_demo.ui.controls import Controls, build_controls
-from confu_demo.ui.handlers import Handlers, card_state
+from confu_demo.ui.controls import BY_SUITE, Controls, build_controls
+from confu_demo.ui.handlers import Handlers
 from confu_demo.ui.race_log import RaceDesk
 from confu_demo.ui.recordings import RecordingShelf
-from confu_demo.ui.runner import ProblemCard, RaceRunner
+from confu_demo.ui.suites import SuiteEntry
 from confu_demo.ui.theme import make_theme
 from confu_demo.ui.wording import LANGUAGES, say
 
 ENGINE: dict[str, Any] = {"concurrency_id": "engine", "concurrency_limit": 1}
+FETCH: dict[str, Any] = {"concurrency_id": "fetch", "concurrency_limit": 1}
+"""Downloads wait for one another and for nothing else."""
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 QUEUE_SIZE = 20
 
 
-def build_page(
-    runner: RaceRunner,
-    gallery: Sequence[ProblemCard],
-    recordings: Mapping[str, Path],
-) -> gr.Blocks:
-    """The whole page. ``recordings`` maps a name to a trace file; the first one opens at once."""
+def build_page(suites: Sequence[SuiteEntry], recordings: Mapping[str, Path]) -> gr.Blocks:
+    """The whole page, on the first of ``suites``. ``recordings`` maps a name to a trace file; the
+    first one opens at once."""
     desk = RaceDesk()
-    shelf = RecordingShelf(recordings, gallery)
-    handlers = Handlers(runner, gallery, desk)
+    shelf = RecordingShelf(recordings, [card for entry in suites for card in entry.gallery])
+    handlers = Handlers(suites, desk)
     with gr.Blocks(title=say("en", "page.title"), analytics_enabled=False, fill_width=True) as page:
         with gr.Sidebar(width=336, elem_id="controls"):
-            controls = build_controls(runner, gallery, shelf.names)
+            controls = build_controls(suites, shelf.names)
         heading = gr.HTML(
             value="",
             html_template="<div class='cf-page-head'></div>",
@@ -47,10 +46,12 @@ def build_page(
         )
         viewer = _build_viewer(desk, shelf)
         run_id = gr.State(None)
-        card = gr.State(card_state(gallery[0]) if gallery else None)
+        card = gr.State(handlers.first_card(None))
+        language = gr.State(LANGUAGES[0])
         _wire_race(controls, handlers, viewer, run_id, card)
         _wire_problem(controls, handlers, card)
-        _wire_language(heading, controls)
+        _wire_language(heading, controls, language)
+        _wire_suite(page, controls, handlers, card, language)
         page.unload(_leaving(desk))
     return page.queue(max_size=QUEUE_SIZE)
 
@@ -96,11 +97,15 @@ def _build_viewer(desk: RaceDesk, shelf: RecordingShelf) -> gr.HTML:
 def _wire_race(controls: Controls, handlers: Handlers, viewer: Any, run_id: Any, card: Any) -> None:
     named = controls.named
 
-    def begin(card: Any, request: gr.Request, *entries: Any) -> Any:
-        return handlers.begin(card, *entries, session=request.session_hash or "")
+    def begin(card: Any, suite: Any, request: gr.Request, *entries: Any) -> Any:
+        return handlers.begin(card, *entries, session=request.session_hash or "", suite=suite)
 
     start = named["run"].click(
-        begin, [card, *controls.form], [named["notice"], run_id, viewer], queue=False, **QUIET
+        begin,
+        [card, named["suite"], *controls.form],
+        [named["notice"], run_id, viewer],
+        queue=False,
+        **QUIET,
     )
     # "multiple": Gradio would drop a second race that begins while the first still runs.
     start.then(
@@ -119,20 +124,55 @@ def _wire_race(controls: Controls, handlers: Handlers, viewer: Any, run_id: Any,
 def _wire_problem(controls: Controls, handlers: Handlers, card: Any) -> None:
     named = controls.named
     named["problem"].input(
-        handlers.choose, [named["problem"]], [named["text"], card], queue=False, **QUIET
+        handlers.choose,
+        [named["problem"], named["suite"]],
+        [named["text"], card],
+        queue=False,
+        **QUIET,
     )
     named["new_numbers"].click(
-        handlers.new_numbers, [card], [named["text"], card, named["notice"]], queue=False, **QUIET
+        handlers.new_numbers,
+        [card, named["suite"]],
+        [named["text"], card, named["notice"]],
+        queue=False,
+        **QUIET,
     )
 
 
-def _wire_language(heading: Any, controls: Controls) -> None:
+def _wire_suite(
+    page: gr.Blocks, controls: Controls, handlers: Handlers, card: Any, language: Any
+) -> None:
+    """Another suite brings its prompts, its lanes and, where weights are missing, a button."""
+    named = controls.named
+
+    def switch(suite: Any, language: Any) -> Any:
+        return [*controls.of_suite(language, suite), handlers.first_card(suite)]
+
+    named["suite"].input(
+        switch,
+        [named["suite"], language],
+        [*(named[name] for name in BY_SUITE), card],
+        queue=False,
+        **QUIET,
+    )
+    named["fetch"].click(
+        handlers.fetch, [named["suite"]], [named["fetching"], named["fetch"]], **FETCH, **QUIET
+    )
+    page.load(handlers.fetch_button, [named["suite"]], [named["fetch"]], queue=False, **QUIET)
+
+
+def _wire_language(heading: Any, controls: Controls, language: Any) -> None:
     """The heading's language switch also changes the words of Gradio's own components."""
 
-    def relabel(event: gr.EventData) -> Any:
-        language = str(event._data.get("language"))
-        return controls.words(language if language in LANGUAGES else LANGUAGES[0])
+    def relabel(suite: Any, event: gr.EventData) -> Any:
+        asked = str(event._data.get("language"))
+        chosen = asked if asked in LANGUAGES else LANGUAGES[0]
+        return [*controls.words(chosen, suite), chosen]
 
     heading.input(
-        relabel, None, [controls.named[name] for name in controls.spoken], queue=False, **QUIET
+        relabel,
+        [controls.named["suite"]],
+        [*(controls.named[name] for name in controls.spoken), language],
+        queue=False,
+        **QUIET,
     )

@@ -44,7 +44,7 @@ class Refusal(ValueError):
 
 
 def read_form(
-    entries: Mapping[str, Any], *, card: Mapping[str, str] | None, allowed: Sequence[str]
+    entries: Mapping[str, Any], *, card: Mapping[str, Any] | None, allowed: Sequence[str]
 ) -> RaceRequest:
     """The race that the entries ask for. ``card`` is the problem that the text came from: its
     answer is expected only while the text is still the card's. Raises :class:`Refusal`, or

@@ -19,24 +19,27 @@ METHODS = ("autoregressive", "prompt_lookup", "eagle3", "confu", "confspec")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemCard:
-    """One problem of the gallery. ``answer`` is what a right solution ends with."""
+    """One problem of the gallery. ``answer`` is what a right solution ends with; None for free
+    text, where nothing can be checked and ``family`` is the category."""
 
     text: str
-    answer: str
+    answer: str | None
     family: str
     steps: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceRequest:
-    """One race. ``is_problem`` asks for the suite's question format around ``text``;
-    otherwise the text is continued as it stands."""
+    """One race. ``is_problem`` asks for the suite's question format (or chat template) around
+    ``text``; otherwise the text is continued as it stands. ``suite`` is the page's own note of
+    which runner it is for."""
 
     text: str
     methods: tuple[str, ...]
     config: DecodeConfig = field(default_factory=DecodeConfig)
     expected_answer: str | None = None
     is_problem: bool = True
+    suite: str = ""
 
 
 class RaceRunner(Protocol):

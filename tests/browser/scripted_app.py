@@ -15,8 +15,9 @@ from confu_demo.trace_io import Recording, write_recording
 from confu_demo.ui.layout import build_page, launch_options
 from confu_demo.ui.runner import RaceRequest
 from tests.browser.hostile import HOSTILE
-from tests.ui.scripted_lanes import PROBLEM, scripted_lanes
+from tests.ui.scripted_lanes import scripted_lanes
 from tests.ui.scripted_runner import ScriptedRunner
+from tests.ui.scripted_suites import ScriptedFetcher, scripted_suites
 
 
 def report(line: str) -> None:
@@ -47,7 +48,10 @@ def main() -> None:
     )
     broken = options.folder / "broken.jsonl.gz"
     broken.write_bytes(b"this is no recording")
-    page = build_page(ByText(), [PROBLEM], {"a race": path, "a broken one": broken})
+    page = build_page(
+        scripted_suites(ByText(), ScriptedFetcher("the disk is full", 0.1, report)),
+        {"a race": path, "a broken one": broken},
+    )
     page.launch(server_port=options.port, quiet=True, **launch_options())
 
 

@@ -34,9 +34,10 @@ def test_an_unknown_suite_is_one_clear_line():
 def test_without_torch_the_page_still_builds_and_says_what_is_missing():
     code = (
         "import sys; sys.modules['torch'] = None; import app\n"
-        "runner, gallery = app.make_engine(app.parse([]))\n"
-        "app.build_page(runner, gallery, app.recordings())\n"
-        "print([(method, why) for method, available, why in runner.methods() if not available])"
+        "suites = app.make_suites(app.parse([]))\n"
+        "app.build_page(suites, app.recordings())\n"
+        "methods = suites[0].runner.methods()\n"
+        "print([(method, why) for method, available, why in methods if not available])"
     )
     done = run("-c", code)
     assert done.returncode == 0, done.stderr

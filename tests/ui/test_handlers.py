@@ -13,8 +13,11 @@ from confu_demo.ui.handlers import YIELDS_PER_SECOND, Handlers, card_state
 from confu_demo.ui.no_engine import NoEngine
 from confu_demo.ui.race_log import RaceDesk
 from confu_demo.ui.runner import ProblemCard, RaceRequest
+from confu_demo.ui.suites import SuiteEntry
+from confu_demo.ui.wording import dictionary
 from tests.ui.scripted_lanes import PROBLEM, scripted_lanes
 from tests.ui.scripted_runner import ScriptedRunner
+from tests.ui.scripted_suites import PROMPTS, STAGES, ScriptedFetcher, scripted_suites
 
 FORM = (
     PROBLEM.text, True, ["autoregressive", "confu"], 0, 0, 64, "fixed", 12, 6, -1, "on", 0.9, 3,
@@ -36,7 +39,8 @@ class Ticking:
 def make(runner: Any = None, step: float = 0.001) -> tuple[Handlers, RaceDesk, ScriptedRunner]:
     runner = runner or ScriptedRunner()
     desk = RaceDesk()
-    return Handlers(runner, [PROBLEM], desk, now=Ticking(step)), desk, runner
+    entry = SuiteEntry(name="bundled", runner=runner, gallery=(PROBLEM,))
+    return Handlers([entry], desk, now=Ticking(step)), desk, runner
 
 
 def begin(handlers: Handlers, form: Sequence[Any] = FORM) -> tuple[Any, Any, Any]:
@@ -199,3 +203,80 @@ def test_a_page_without_an_engine_says_why_it_cannot_race():
     handlers, _, _ = make(NoEngine("torch is not installed"))
     assert read(begin(handlers)[0])["key"] == "notice.no_lanes"
     assert "torch is not installed" in read(handlers.new_numbers(None)[2])["text"]
+
+
+def with_suites(fetcher: ScriptedFetcher) -> Handlers:
+    return Handlers(scripted_suites(fetcher=fetcher), RaceDesk(), now=Ticking(0.001))
+
+
+def test_a_race_runs_on_the_chosen_suites_runner():
+    fetcher, runner = ScriptedFetcher(), ScriptedRunner()
+    fetcher.is_here = True
+    bundled, chat = scripted_suites(runner, fetcher)
+    handlers = Handlers([bundled, chat], RaceDesk(), now=Ticking(0.001))
+    card = handlers.first_card("smollm2-135m")
+    assert card is not None
+    form = (card["text"], *FORM[1:])
+    _, run_id, sent = handlers.begin(card, *form, session="me", suite="smollm2-135m")
+    assert read(sent)["meta"]["expected"] is None
+    assert read(list(handlers.race(run_id))[-1][1])["key"] == "notice.done"
+    assert runner.num_closed == 0
+
+
+def test_a_race_without_its_weights_is_refused_and_other_suites_still_run():
+    handlers = with_suites(ScriptedFetcher())
+    message, run_id, _ = handlers.begin(None, *FORM, session="me", suite="smollm2-135m")
+    assert read(message)["key"] == "notice.weights_missing"
+    assert run_id == SKIP
+    message, _, _ = handlers.begin(None, *FORM, session="me", suite="bundled")
+    assert read(message)["key"] == "notice.running"
+
+
+def test_a_fetch_tells_every_stage_and_takes_its_button_away():
+    handlers = with_suites(ScriptedFetcher())
+    assert handlers.fetch_button("smollm2-135m")["visible"]
+    updates = list(handlers.fetch("smollm2-135m"))
+    keys = [read(message)["key"] for message, _ in updates]
+    assert keys == [*(f"fetch.{stage}" for stage in STAGES), "notice.fetched"]
+    assert all(key in dictionary() for key in keys)
+    assert [button["interactive"] for _, button in updates[:-1]] == [False] * len(STAGES)
+    assert updates[-1][1]["visible"] is False
+    assert not handlers.fetch_button("smollm2-135m")["visible"]
+
+
+def test_a_failed_fetch_says_why_and_can_be_tried_again():
+    handlers = with_suites(ScriptedFetcher("the disk is full"))
+    message, button = list(handlers.fetch("smollm2-135m"))[-1]
+    assert read(message)["key"] == "notice.fetch_failed"
+    assert read(message)["args"] == {"reason": "the disk is full"}
+    assert button["interactive"] is True
+    assert read(list(handlers.fetch("smollm2-135m"))[-1][0])["key"] == "notice.fetched"
+
+
+def test_closing_the_updates_of_a_fetch_stops_it():
+    fetcher = ScriptedFetcher()
+    updates = with_suites(fetcher).fetch("smollm2-135m")
+    next(updates)
+    updates.close()  # type: ignore[attr-defined]
+    assert fetcher.num_closed == 1
+    assert not fetcher.is_here
+
+
+def test_a_suite_with_nothing_to_fetch_does_nothing():
+    assert list(with_suites(ScriptedFetcher()).fetch("bundled")) == [(SKIP, SKIP)]
+
+
+def test_another_prompt_is_another_one():
+    handlers = with_suites(ScriptedFetcher())
+    card = handlers.first_card("smollm2-135m")
+    for _ in range(5):
+        assert card is not None
+        text, fresh, _ = handlers.new_numbers(card, "smollm2-135m")
+        assert text != card["text"]
+        card = fresh
+
+
+def test_choosing_a_prompt_looks_into_the_chosen_suite():
+    handlers = with_suites(ScriptedFetcher())
+    assert handlers.choose(1, "smollm2-135m")[0] == PROMPTS[1].text
+    assert handlers.choose(0, "bundled")[0] == PROBLEM.text
