@@ -25,7 +25,7 @@ from confu_demo.decoding.registry import METHODS, check_methods
 from confu_demo.loaded_suite import LoadedSuite
 from confu_demo.provenance import collect
 from confu_demo.race import race
-from confu_demo.suites import find_suite, why_not, without_root
+from confu_demo.suites import find_suite, lacking, without_root
 from confu_demo.trace import Event
 
 Card = TypeVar("Card")
@@ -79,11 +79,17 @@ class SuiteRunner(Generic[Card]):
         self._loading = threading.Lock()
 
     def methods(self) -> Sequence[tuple[str, bool, str]]:
-        """``(method, available, why_not)``, in the order of the lanes. A target that has yet to
-        be fetched is in no lane's way: the page asks for it."""
-        suite = self._suite.suite
-        reasons = {method: why_not(suite, method, once_fetched=True) for method in METHODS}
+        """``(method, available, why_not)``, in the order of the lanes; the reason is a key of the
+        page's wording. A target that has yet to be fetched is in no lane's way: the page asks
+        for it."""
+        reasons = {method: self._reason(method) for method in METHODS}
         return tuple((method, not reason, reason) for method, reason in reasons.items())
+
+    def _reason(self, method: str) -> str:
+        status = lacking(self._suite.suite, method, once_fetched=True)
+        if status is None:
+            return ""
+        return f"unavailable.{'missing' if status.meant else 'none'}.{status.part}"
 
     def check(self, request: RaceWish) -> None:
         """Raises ``ValueError`` with one sentence if this race cannot run. Loads what it needs."""

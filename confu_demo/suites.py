@@ -123,16 +123,23 @@ def why_not(suite: Suite, method: str, *, once_fetched: bool = False) -> str:
 
     ``once_fetched`` asks what will be in the way when a target that is to be fetched is there.
     """
+    status = lacking(suite, method, once_fetched=once_fetched)
+    if status is None:
+        return ""
+    if not status.meant:
+        return f"{method} needs a draft model, and {suite.name} has none: {status.how_to_get}"
+    place = "" if _is_fetched(suite, status.part) else f" in {without_root(suite.folder)}"
+    return f"{method} needs {status.part}, which is missing{place}: {status.how_to_get}"
+
+
+def lacking(suite: Suite, method: str, *, once_fetched: bool = False) -> PartStatus | None:
+    """The first part that a lane needs and that is not there."""
     for status in parts_of(suite):
         if status.part not in METHODS[method].needs or status.is_there:
             continue
-        if once_fetched and _is_fetched(suite, status.part):
-            continue
-        if not status.meant:
-            return f"{method} needs a draft model, and {suite.name} has none: {status.how_to_get}"
-        place = "" if _is_fetched(suite, status.part) else f" in {without_root(suite.folder)}"
-        return f"{method} needs {status.part}, which is missing{place}: {status.how_to_get}"
-    return ""
+        if not (once_fetched and _is_fetched(suite, status.part)):
+            return status
+    return None
 
 
 def needs_fetching(suite: Suite) -> bool:

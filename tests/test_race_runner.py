@@ -10,11 +10,13 @@ import torch
 
 from confu_demo.config import DecodeConfig
 from confu_demo.data.splits import problem
+from confu_demo.decoding.registry import PARTS
 from confu_demo.metrics import summary
 from confu_demo.race_runner import SuiteRunner, make_runner
 from confu_demo.trace import Event, RunFinished, RunStarted, TokensCommitted
 from confu_demo.trace_validation import validate
 from confu_demo.ui.runner import METHODS, ProblemCard, RaceRequest, RaceRunner
+from confu_demo.ui.wording import dictionary
 from tests.tiny_suite import copy_of_suite, loaded, suite_folder
 
 REQUEST = RaceRequest(
@@ -40,7 +42,13 @@ def test_methods_that_lack_a_model_say_why(tmp_path: Path):
     methods = make_runner(str(folder), ProblemCard).methods()
     reasons = {method: why for method, available, why in methods if not available}
     assert list(reasons) == ["confspec"]
-    assert "needs draft" in reasons["confspec"]
+    assert reasons["confspec"] == "unavailable.missing.draft"
+
+
+def test_the_page_has_words_for_every_reason():
+    for part in PARTS:
+        assert f"unavailable.missing.{part}" in dictionary()
+    assert "unavailable.none.draft" in dictionary()
 
 
 def test_a_race_brings_whole_valid_runs_of_every_lane(runner: SuiteRunner[ProblemCard]):
@@ -149,7 +157,7 @@ def test_free_text_has_no_answers_and_its_lanes_do_not_wait_for_the_weights(
     runner = make_runner("smollm2-135m", ProblemCard)
     reasons = {method: why for method, _, why in runner.methods()}
     assert reasons["autoregressive"] == reasons["prompt_lookup"] == ""
-    assert "has none" in reasons["confspec"]
+    assert reasons["confspec"] == "unavailable.none.draft"
     cards = runner.gallery(12)
     assert {(card.answer, card.steps) for card in cards} == {(None, 0)}
     fresh = runner.new_problem(3, cards[0].family)

@@ -17,6 +17,7 @@ from confu_demo.ui.suites import (
     card_label,
     fetch_label,
     find_entry,
+    phrase,
     say_for,
     suite_choices,
 )
@@ -111,7 +112,7 @@ def budget_choices(language: str) -> list[tuple[str, int]]:
 
 def missing_methods(methods: Sequence[tuple[str, bool, str]], language: str) -> str:
     reasons = [
-        f"{say(language, f'method.{name}')} ({why})"
+        f"{say(language, f'method.{name}')} ({phrase(why, language, why)})"
         for name, available, why in methods
         if not available
     ]

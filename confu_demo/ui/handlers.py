@@ -31,6 +31,7 @@ from confu_demo.ui.suites import FetchMoment, SuiteEntry, find_entry
 YIELDS_PER_SECOND = 15.0
 FETCH_YIELDS_PER_SECOND = 4.0
 Card = dict[str, Any]
+_SILENCE = "{}"
 
 _log = logging.getLogger(__name__)
 
@@ -156,11 +157,12 @@ class Handlers:
             return gr.skip(), gr.skip(), sentence(str(error))
         return fresh.text, card_state(fresh), gr.skip()
 
-    def fetch(self, suite: str | None) -> Iterator[tuple[Any, Any]]:
-        """(message, button) while a suite's weights are fetched. The engine stays free."""
+    def fetch(self, suite: str | None) -> Iterator[tuple[Any, Any, Any]]:
+        """(message, button, notice) while a suite's weights are fetched; an earlier notice, that
+        they are missing, goes. The engine stays free."""
         fetcher = find_entry(self._suites, suite).fetcher
         if fetcher is None:
-            yield gr.skip(), gr.skip()
+            yield gr.skip(), gr.skip(), gr.skip()
             return
         due, stage = 0.0, ""
         try:
@@ -172,12 +174,13 @@ class Handlers:
                     said = notice(
                         f"fetch.{stage}", "info", percent=moment.percent, detail=moment.detail
                     )
-                    yield said, gr.update(interactive=False)
+                    yield said, gr.update(interactive=False), _SILENCE
         except ValueError as error:
             failed = notice("notice.fetch_failed", "error", reason=str(error))
-            yield failed, gr.update(interactive=True)
+            yield failed, gr.update(interactive=True), gr.skip()
             return
-        yield notice("notice.fetched"), gr.update(visible=False, interactive=True)
+        hidden = gr.update(visible=False, interactive=True)
+        yield notice("notice.fetched"), hidden, gr.skip()
 
     def fetch_button(self, suite: str | None) -> Any:
         """Whether the button is wanted, as a page is opened: somebody else may have fetched."""

@@ -156,7 +156,11 @@ def _wire_suite(
         **QUIET,
     )
     named["fetch"].click(
-        handlers.fetch, [named["suite"]], [named["fetching"], named["fetch"]], **FETCH, **QUIET
+        handlers.fetch,
+        [named["suite"]],
+        [named["fetching"], named["fetch"], named["notice"]],
+        **FETCH,
+        **QUIET,
     )
     page.load(handlers.fetch_button, [named["suite"]], [named["fetch"]], queue=False, **QUIET)
 

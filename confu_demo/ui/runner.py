@@ -46,7 +46,8 @@ class RaceRunner(Protocol):
     """Runs races on the models that the application holds."""
 
     def methods(self) -> Sequence[tuple[str, bool, str]]:
-        """``(method, available, why_not)`` for every method that the page may offer."""
+        """``(method, available, why_not)`` for every method that the page may offer. The reason
+        is a key of the wording, or a sentence as it is."""
 
     def check(self, request: RaceRequest) -> None:
         """Raise ``ValueError`` with one sentence if this race cannot run."""

@@ -62,7 +62,7 @@ def find_entry(suites: Sequence[SuiteEntry], name: str | None) -> SuiteEntry:
 
 
 def suite_choices(suites: Sequence[SuiteEntry], language: str) -> list[tuple[str, str]]:
-    return [(_phrase(f"suite.{e.name}", language, e.name), e.name) for e in suites]
+    return [(phrase(f"suite.{e.name}", language, e.name), e.name) for e in suites]
 
 
 def say_for(entry: SuiteEntry, language: str, key: str) -> str:
@@ -80,11 +80,12 @@ def card_label(card: ProblemCard, language: str) -> str:
     """A word problem by its steps and family, a free prompt by its category and first words."""
     if card.answer is not None:
         return say(language, "page.shown", steps=card.steps, family=card.family)
-    category = _phrase(f"category.{card.family}", language, card.family)
+    category = phrase(f"category.{card.family}", language, card.family)
     words = " ".join(card.text.split())
     short = words if len(words) <= 48 else f"{words[:47].rstrip()}…"
     return say(language, "page.shown_text", category=category, text=short)
 
 
-def _phrase(key: str, language: str, otherwise: str) -> str:
+def phrase(key: str, language: str, otherwise: str) -> str:
+    """What the wording has for ``key``; ``otherwise`` where it has nothing."""
     return say(language, key) if key in dictionary() else otherwise

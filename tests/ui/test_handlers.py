@@ -236,17 +236,17 @@ def test_a_fetch_tells_every_stage_and_takes_its_button_away():
     handlers = with_suites(ScriptedFetcher())
     assert handlers.fetch_button("smollm2-135m")["visible"]
     updates = list(handlers.fetch("smollm2-135m"))
-    keys = [read(message)["key"] for message, _ in updates]
+    keys = [read(message)["key"] for message, _, _ in updates]
     assert keys == [*(f"fetch.{stage}" for stage in STAGES), "notice.fetched"]
     assert all(key in dictionary() for key in keys)
-    assert [button["interactive"] for _, button in updates[:-1]] == [False] * len(STAGES)
+    assert [button["interactive"] for _, button, _ in updates[:-1]] == [False] * len(STAGES)
     assert updates[-1][1]["visible"] is False
     assert not handlers.fetch_button("smollm2-135m")["visible"]
 
 
 def test_a_failed_fetch_says_why_and_can_be_tried_again():
     handlers = with_suites(ScriptedFetcher("the disk is full"))
-    message, button = list(handlers.fetch("smollm2-135m"))[-1]
+    message, button, _ = list(handlers.fetch("smollm2-135m"))[-1]
     assert read(message)["key"] == "notice.fetch_failed"
     assert read(message)["args"] == {"reason": "the disk is full"}
     assert button["interactive"] is True
@@ -263,7 +263,7 @@ def test_closing_the_updates_of_a_fetch_stops_it():
 
 
 def test_a_suite_with_nothing_to_fetch_does_nothing():
-    assert list(with_suites(ScriptedFetcher()).fetch("bundled")) == [(SKIP, SKIP)]
+    assert list(with_suites(ScriptedFetcher()).fetch("bundled")) == [(SKIP, SKIP, SKIP)]
 
 
 def test_another_prompt_is_another_one():
