@@ -71,7 +71,7 @@ def test_a_soft_prompt_can_start_from_token_embeddings() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"num_soft_prompts": 0}, "num_soft_prompts must be 1 or more"),
+        ({"num_soft_prompts": -1}, "num_soft_prompts must be 0 or more"),
         ({"experts_per_token": 9}, "experts_per_token must be 1 to 8"),
     ],
 )
