@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=method_names,
         default=None,
         metavar="M,M",
-        help="default: autoregressive,eagle3,confu,confspec",
+        help="default: the four of the suite",
     )
     add(
         "--repeats",

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=method_names,
         default=None,
         metavar="M,M",
-        help="lanes in their order (default: autoregressive,eagle3,confu,confspec)",
+        help="lanes in their order (default: the four of the suite)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
     parser.add_argument(
