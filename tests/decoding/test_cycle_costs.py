@@ -84,7 +84,7 @@ def test_heads_of_one_target_share_what_verifying_costs(
 
 
 @pytest.mark.parametrize(
-    "changed", ["another head", "another target", "other threads", "another format"]
+    "changed", ["another head", "another target", "other threads", "other code"]
 )
 def test_what_was_measured_for_something_else_does_not_count(
     changed: str, target: BoundModel, head: PackedHead, monkeypatch: pytest.MonkeyPatch
@@ -99,7 +99,7 @@ def test_what_was_measured_for_something_else_does_not_count(
     elif changed == "other threads":
         monkeypatch.setattr(target.model, "threads", 3)
     else:
-        monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
+        monkeypatch.setattr(module, "code_digest", lambda: "of another version")
     with pytest.raises(AssertionError, match="measured again"):
         cycle_costs(bound, head, info)
 
