@@ -116,10 +116,24 @@ def test_a_bad_entry_is_explained_and_the_last_result_stays(
     write(found, text)
     found.page.locator("#run").click()
     found.page.locator("#notice", has_text=message).wait_for()
-    assert found.page.locator(".cf-notice").get_attribute("data-kind") == "error"
+    assert found.page.locator("#notice .cf-notice").get_attribute("data-kind") == "error"
     after = found.viewer("[viewer.race.id, viewer.root.querySelector('.cf-outputs').innerText]")
     assert after == before
     assert "Traceback" not in found.page.locator("body").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("language", "message"), [("en", "Seed must be a number."), ("ko", "시드에는 숫자를 넣으세요.")]
+)
+def test_a_wrong_setting_is_called_as_its_control_is(
+    visit: NewVisit, scripted: Server, language: str, message: str
+):
+    found = visit(f"{scripted.url}?lang={language}")
+    found.page.locator("#run", has_text=say(language, "page.run")).wait_for()
+    found.page.get_by_text(say(language, "page.settings"), exact=True).click()
+    found.page.get_by_label(say(language, "page.seed")).fill("")
+    found.page.locator("#run").click()
+    found.page.locator("#notice", has_text=message).wait_for()
 
 
 def test_no_lane_at_all_is_a_bad_entry(visit: NewVisit, scripted: Server):
