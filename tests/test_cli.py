@@ -389,7 +389,9 @@ def test_interrupting_a_race_exits_with_130_and_writes_nothing(tmp_path: Path):
     path = tmp_path / "race.json"
     arguments = race_arguments("--json", str(path), "--max-new-tokens", "100")
     code = (
-        "import sys, time; from confu_demo import race\n"
+        "import signal, sys, time; from confu_demo import race\n"
+        # A shell lets its background jobs ignore the signal; a user's race does not.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "take_turns = race._take_turns\n"
         "def slow(runs):\n"
         "    for pair in take_turns(runs):\n"
