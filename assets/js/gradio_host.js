@@ -78,8 +78,9 @@
     /** The message area under the buttons: a key of the dictionary, or a sentence as it is. */
     notice(element, props, watch) {
       const line = element.querySelector(".cf-notice");
+      let shown = {};
       const draw = () => {
-        const { key, text, args, kind } = JSON.parse(props.value);
+        const { key, text, args, kind } = shown;
         const label = args && `page.${args.name}`; // a setting is called as its control is
         const named = words.has(label) ? { ...args, name: words.say(label) } : args;
         line.textContent = key ? words.say(key, named) : text || "";
@@ -87,9 +88,16 @@
         line.hidden = !line.textContent;
         if (key === "notice.running" && narrow()) sidebarToggle(false);
       };
+      /** Answers may overtake each other: what was said earlier never replaces what came later. */
+      const hear = () => {
+        const said = JSON.parse(props.value);
+        if ((said.n || 0) < (shown.n || 0)) return;
+        shown = said;
+        draw();
+      };
       speakers.push(draw);
-      watch("value", draw);
-      draw();
+      watch("value", hear);
+      hear();
     },
 
     /** Title, language and theme switches; `trigger` tells Python about a new language. */

@@ -136,6 +136,27 @@ def test_a_wrong_setting_is_called_as_its_control_is(
     found.page.locator("#notice", has_text=message).wait_for()
 
 
+def test_a_message_that_was_overtaken_does_not_come_back(visit: NewVisit, scripted: Server):
+    """The answer to Stop may arrive after the race's own last word."""
+    shown = visit(scripted.url).page.evaluate(
+        """() => {
+          const line = Object.assign(document.createElement('p'), {className: 'cf-notice'});
+          const element = document.createElement('div');
+          element.append(line);
+          const props = {value: '{}'};
+          let changed;
+          ConfuHost.notice(element, props, (name, hear) => (changed = hear));
+          return [[2, 'stopped_now'], [1, 'stopped'], [3, 'running']].map(([n, key]) => {
+            props.value = JSON.stringify({n, key: `notice.${key}`});
+            changed();
+            return line.textContent;
+          });
+        }"""
+    )
+    ended, running = say("en", "notice.stopped_now"), say("en", "notice.running")
+    assert shown == [ended, ended, running]
+
+
 def test_no_lane_at_all_is_a_bad_entry(visit: NewVisit, scripted: Server):
     found = visit(scripted.url)
     for box in found.page.locator("#methods input").all():
