@@ -182,7 +182,11 @@ def _is_there(suite: Suite, part: Part) -> bool:
     folder = suite.folder_of(part)
     if suite.fetched is not None and _is_fetched(suite, part):
         return is_finished(folder, suite.fetched)
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    patterns = ["*.safetensors"]
+    if part == "eagle3":
+        patterns.append("pytorch_model*.bin")  # public heads are often kept so
+    has_weights = any(any(folder.glob(pattern)) for pattern in patterns)
+    return (folder / "config.json").is_file() and has_weights
 
 
 def _how_to_get(suite: Suite, part: Part) -> str:

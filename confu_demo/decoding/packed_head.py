@@ -63,6 +63,9 @@ class PackedHead:
         left, right = qkv.chunk(2, dim=1)  # for the embedding and for the feature
         self._embedding_norm, left = self._fold(layer.input_layernorm.weight, left)
         self._feature_norm, right = self._fold(layer.hidden_norm.weight, right)
+        self._residual_norm = (
+            layer.hidden_norm.weight.detach().to(self.like) if config.norm_before_residual else None
+        )
         self._qkv = product_layout(torch.cat((left, right), dim=1))
         gate_up = torch.cat((mlp.gate_proj.weight, mlp.up_proj.weight))
         self._mlp_norm, gate_up = self._fold(layer.post_attention_layernorm.weight, gate_up)
@@ -125,6 +128,8 @@ class PackedHead:
         )  # [1, H, m, hd]
         mixed = mixed.transpose(1, 2).reshape(features.shape[0], -1)
         several = self._several
+        if self._residual_norm is not None:
+            features = self._norm(features, self._residual_norm)
         hidden = features + _product(mixed, self._out, several.out)
         inner = _product(self._norm(hidden, self._mlp_norm), self._gate_up, several.gate_up)
         gate, up = inner.chunk(2, dim=1)

@@ -22,7 +22,9 @@ from torch.nn import functional as F
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagleConfig:
     """Sizes of a head and of the target it belongs to. ``target_sha256`` is the hash of the
-    target's weights, or "" where it is unknown (public heads)."""
+    target's weights, or "" where it is unknown (public heads). ``norm_before_residual``: the
+    layer's first residual is the normed feature, as some speculators heads have it, not the
+    feature itself [E]."""
 
     hidden_size: int
     intermediate_size: int
@@ -37,6 +39,7 @@ class EagleConfig:
     draft_vocab_size: int
     feature_layers: tuple[int, ...]
     target_sha256: str
+    norm_before_residual: bool = False
 
     def __post_init__(self) -> None:
         if self.hidden_size != self.target_hidden_size:
@@ -178,12 +181,14 @@ class EagleHead(nn.Module):
         return _rotate(q, cos, sin), _rotate(k, cos, sin), v
 
     def finish(self, features: Tensor, attended: Tensor) -> Tensor:
-        """Output projection, residual (the un-normalised feature), norm, SwiGLU, residual.
+        """Output projection, residual (the feature as the config has it), norm, SwiGLU, residual.
 
         ``features`` [.., S, D]; ``attended`` [.., S, H*hd]. Returns the un-normalised output
         [.., S, D], which is the next row's feature as it is (no fusion).
         """
         layer = self.midlayer
+        if self.config.norm_before_residual:
+            features = layer.hidden_norm(features)
         hidden = features + layer.self_attn.o_proj(attended)
         out: Tensor = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -87,6 +88,17 @@ def test_the_cached_drafter_equals_the_heads_own_maths(first_rows: int) -> None:
     assert tree.num_nodes == TREE.num_nodes
     assert int(tree.depths.max()) > 2
     with torch.no_grad():
+        check_tree(model, head, features, tree, None)
+
+
+def test_a_normed_first_residual_is_drafted_with_as_the_head_computes_it() -> None:
+    model, plain, features = double()
+    head = EagleHead(replace(plain.config, norm_before_residual=True)).double()
+    head.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        head.midlayer.hidden_norm.weight.copy_(torch.linspace(0.3, 2.0, 32))
+        drafter = Drafter(PackedHead(head, model), capacity=12, tree=TREE)
+        tree = drafter.propose(TEXT[1:], drafter.fuse(features), max_depth=9)
         check_tree(model, head, features, tree, None)
 
 

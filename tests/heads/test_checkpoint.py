@@ -24,7 +24,6 @@ from confu_demo.heads.checkpoint import (
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from tests.heads.kit import CONFIG, TARGET, confu, eagle
-from tests.heads.test_eagle import by_hand, by_head
 
 
 @pytest.mark.parametrize("build", [eagle, confu])
@@ -66,6 +65,18 @@ def test_an_array_that_fits_no_file_is_refused(
         save_head(tmp_path, eagle())
 
 
+def test_a_larger_array_gets_a_file_of_its_own_where_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 1000)
+    head = eagle()
+    save_head(tmp_path, head, allow_larger=True)
+    files = [load_file(file) for file in sorted(tmp_path.glob("*.safetensors"))]
+    assert all(arrays for arrays in files)
+    assert ["fc.weight"] in [list(arrays) for arrays in files]
+    assert torch.equal(load_head(tmp_path, TARGET).state_dict()["fc.weight"], head.fc.weight)
+
+
 def test_weights_can_be_saved_in_half_precision(tmp_path: Path) -> None:
     head = confu()
     save_head(tmp_path, head, dtype=torch.bfloat16)
@@ -75,56 +86,6 @@ def test_weights_can_be_saved_in_half_precision(tmp_path: Path) -> None:
     assert torch.equal(loaded.eagle.d2t, head.eagle.d2t)
     rounded = head.eagle.fc.weight.detach().bfloat16().float()
     assert torch.equal(loaded.eagle.fc.weight, rounded)
-
-
-def public_folder(folder: Path, **changes: Any) -> dict[str, torch.Tensor]:
-    """A head in the public SafeAILab EAGLE-3 layout."""
-    arrays = {name: tensor.clone() for name, tensor in eagle().state_dict().items()}
-    arrays["embed_tokens.weight"] = torch.zeros(30, 16)
-    folder.mkdir(exist_ok=True)
-    save_file(arrays, folder / "model.safetensors")
-    config = {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "model_type": "llama",
-        "hidden_size": 16,
-        "intermediate_size": 24,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 500.0,
-        "max_position_embeddings": 64,
-        "vocab_size": 30,
-        "draft_vocab_size": 12,
-        **changes,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    return arrays
-
-
-def test_a_checkpoint_in_the_public_layout_gives_the_logits_computed_by_hand(
-    tmp_path: Path,
-) -> None:
-    arrays = public_folder(tmp_path)
-    head = load_head(tmp_path, replace(TARGET, sha256="anything"))
-    assert isinstance(head, EagleHead)
-    assert head.config.feature_layers == (2, 4, 5)  # 2, L//2, L-3 of eight layers
-    embeddings, features = torch.randn(5, 16), torch.randn(5, 48)
-    torch.testing.assert_close(
-        by_head(head, embeddings, features),
-        by_hand(arrays, embeddings, features),
-        atol=1e-4,
-        rtol=1e-4,
-    )
-    assert load_card(tmp_path) == {}
-
-
-def test_a_public_head_that_we_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> None:
-    public_folder(tmp_path, rope_scaling={"type": "linear", "factor": 2.0})
-    with pytest.raises(UnsupportedModel, match="rope_scaling"):
-        load_head(tmp_path, TARGET)
-    public_folder(tmp_path, target_hidden_size=32)
-    with pytest.raises(UnsupportedModel, match="their own embeddings"):
-        load_head(tmp_path, TARGET)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +108,13 @@ def test_the_head_of_another_target_is_refused_with_the_reason(
 def test_an_unknown_hash_is_not_compared(tmp_path: Path) -> None:
     save_head(tmp_path, eagle())
     assert load_head(tmp_path, replace(TARGET, sha256="")).config == CONFIG
+
+
+def test_a_head_of_an_unknown_method_is_refused(tmp_path: Path) -> None:
+    save_head(tmp_path, eagle())
+    break_config(tmp_path, method="medusa")
+    with pytest.raises(UnsupportedModel, match="method 'medusa' is unknown"):
+        load_head(tmp_path, TARGET)
 
 
 def test_a_missing_head_is_named(tmp_path: Path) -> None:
@@ -182,6 +150,7 @@ def nan_at_start(tensor: torch.Tensor) -> torch.Tensor:
         (lambda f: (f / "config.json").write_text("[]"), "must hold a JSON object"),
         (lambda f: break_config(f, num_heads=3), "does not describe a head"),
         (lambda f: break_config(f, colour="red"), "does not describe a head"),
+        (lambda f: break_array(f, "d2t", lambda t: t + torch.arange(12)), "holds target ids"),
         (lambda f: break_config(f, intermediate_size=25), "has shape"),
         (lambda f: (f / "model.safetensors").write_bytes(b"nonsense"), "not a readable"),
         (lambda f: break_array(f, "d2t", lambda t: t.flip(0)), "sorted draft vocabulary"),

@@ -28,8 +28,11 @@ def turn(x: Tensor, position: int) -> Tensor:
     return out
 
 
-def by_hand(weights: dict[str, Tensor], embeddings: Tensor, features: Tensor) -> Tensor:
-    """Logits [S, V_draft] of S rows with a causal mask, from the arrays of a checkpoint."""
+def by_hand(
+    weights: dict[str, Tensor], embeddings: Tensor, features: Tensor, *, normed_first: bool = False
+) -> Tensor:
+    """Logits [S, V_draft] of S rows with a causal mask, from the arrays of a checkpoint.
+    ``normed_first``: the first residual is the normed feature."""
     fused = features @ weights["fc.weight"].T
     left = rms(embeddings, weights["midlayer.input_layernorm.weight"])
     rows = torch.cat((left, rms(fused, weights["midlayer.hidden_norm.weight"])), dim=1)
@@ -42,7 +45,8 @@ def by_hand(weights: dict[str, Tensor], embeddings: Tensor, features: Tensor) ->
             values = v[: row + 1].view(-1, 2, 4)[:, head // 2]
             weight = (keys @ query / 2.0).softmax(0)
             attended[row, head * 4 : head * 4 + 4] = weight @ values
-    hidden = fused + attended @ weights["midlayer.self_attn.o_proj.weight"].T
+    residual = rms(fused, weights["midlayer.hidden_norm.weight"]) if normed_first else fused
+    hidden = residual + attended @ weights["midlayer.self_attn.o_proj.weight"].T
     normed = rms(hidden, weights["midlayer.post_attention_layernorm.weight"])
     gate = normed @ weights["midlayer.mlp.gate_proj.weight"].T
     up = normed @ weights["midlayer.mlp.up_proj.weight"].T
@@ -70,6 +74,19 @@ def test_logits_equal_those_computed_by_hand() -> None:
         torch.testing.assert_close(
             by_head(head, embeddings, features), expected, atol=1e-6, rtol=1e-6
         )
+
+
+def test_the_normed_feature_can_be_the_first_residual() -> None:
+    plain = eagle().double()
+    head = EagleHead(replace(CONFIG, norm_before_residual=True)).double()
+    head.load_state_dict(plain.state_dict())
+    embeddings = torch.randn(6, 16, dtype=torch.float64)
+    features = torch.randn(6, 48, dtype=torch.float64)
+    with torch.no_grad():
+        expected = by_hand(dict(head.state_dict()), embeddings, features, normed_first=True)
+        got = by_head(head, embeddings, features)
+        assert not torch.allclose(got, by_head(plain, embeddings, features), atol=1e-2)
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-6)
 
 
 def test_rows_can_be_batched_and_share_positions() -> None:
