@@ -42,7 +42,7 @@ def rule(ours: set[str], theirs: set[str]) -> Rule:
 RULES = {
     **{part: rule(PURE, set()) for part in PURE},
     "engine": rule({"engine", "config"}, TENSORS),
-    "heads": rule({"heads", "engine", "config"}, TENSORS),
+    "heads": rule({"heads", "engine", "config"}, TENSORS | {"huggingface_hub"}),
     "decoding": rule({"decoding", "engine", "heads", "trace", "config"}, TENSORS),
     "ui": rule({"ui", "config", *EVENTS} - {"provenance"}, {"gradio", "plotly"}),
 }

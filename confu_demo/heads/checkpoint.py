@@ -24,7 +24,7 @@ from confu_demo.heads.eagle import EagleConfig, EagleHead
 from confu_demo.heads.public_layouts import public_arrays, public_config
 from confu_demo.heads.target_info import TargetInfo, refuse_misfit
 
-__all__ = ["TargetInfo", "load_card", "load_head", "save_head", "sha256_of_head"]
+__all__ = ["TargetInfo", "is_own", "load_card", "load_head", "save_head", "sha256_of_head"]
 
 SHARD_BYTES = 9_500_000
 """Our limit: every shipped file stays below 10 MB."""
@@ -84,8 +84,13 @@ def load_head(path: str | Path, target: TargetInfo | None) -> EagleHead | ConfuH
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptModel(f"{folder / 'config.json'} does not describe a head: {error}") from error
     arrays = read_arrays(folder)
-    fill(head, arrays if "method" in raw else public_arrays(arrays, eagle), folder)
+    fill(head, arrays if is_own(folder) else public_arrays(arrays, eagle), folder)
     return head.eval().requires_grad_(False)
+
+
+def is_own(path: str | Path) -> bool:
+    """Whether the head in ``path`` is in our layout, not in another project's."""
+    return "method" in _read_config(Path(path))
 
 
 def load_card(path: str | Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from confu_demo.heads.eagle import EagleConfig, EagleHead
 from confu_demo.heads.expert_mixture import ExpertMixture
+from confu_demo.heads.hub import HubHead
 from confu_demo.heads.soft_prompt import SoftPrompt
 
 INITIAL_FUTURE_BIAS = -6.0
@@ -42,11 +43,13 @@ class ConfuHeadConfig:
             )
 
 
-class ConfuHead(nn.Module):
+class ConfuHead(nn.Module, HubHead, tags=["confu"]):
     """``con_mixture`` reads the concatenated target features of the last accepted token and
     makes [con] in the target's embedding space; ``future_mixture`` reads the fused feature of
     the last accepted token (what enters the draft layer [O]) and makes the future token's
     embedding. ``future_bias`` is added to the attention score of the future column [O]."""
+
+    _paper = "https://arxiv.org/abs/2603.08899"
 
     def __init__(self, config: ConfuHeadConfig) -> None:
         super().__init__()

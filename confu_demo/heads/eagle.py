@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from confu_demo.heads.hub import HubHead
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagleConfig:
@@ -116,12 +118,13 @@ class DraftLayer(nn.Module):
         self.mlp = SwiGLU(config.hidden_size, config.intermediate_size)
 
 
-class EagleHead(nn.Module):
+class EagleHead(nn.Module, HubHead, tags=["eagle3"]):
     """An EAGLE-3 head. ``d2t[i]`` is the offset that turns draft id i into target id i + d2t[i];
     ``t2d[j]`` says whether target id j is in the draft vocabulary."""
 
     d2t: Tensor
     t2d: Tensor
+    _paper = "https://arxiv.org/abs/2503.01840"
 
     def __init__(self, config: EagleConfig) -> None:
         super().__init__()

@@ -49,10 +49,14 @@ def safeai_folder(
 
 
 def speculators_folder(
-    folder: Path, *, layer: dict[str, Any] | None = None, **changes: Any
+    folder: Path,
+    arrays: dict[str, Tensor] | None = None,
+    *,
+    layer: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> dict[str, Tensor]:
     """A head in the speculators layout; returns its arrays under the names of [E]."""
-    arrays = {name: tensor.clone() for name, tensor in eagle().state_dict().items()}
+    arrays = arrays or {name: tensor.clone() for name, tensor in eagle().state_dict().items()}
     stored = {name.replace("midlayer.", "layers.0."): tensor for name, tensor in arrays.items()}
     folder.mkdir(parents=True, exist_ok=True)
     save_file({**stored, "embed_tokens.weight": torch.zeros(30, 16)}, folder / "model.safetensors")
