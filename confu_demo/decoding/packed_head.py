@@ -89,8 +89,7 @@ class PackedHead:
 
     def rotations(self, num_positions: int) -> Tensor:
         """Complex[num_positions, 1, hd/2]: the rotation of every position."""
-        steps = torch.arange(0, self.config.head_dim, 2).float() / self.config.head_dim
-        angles = torch.arange(num_positions).float()[:, None] * self.config.rope_theta**-steps
+        angles = torch.arange(num_positions).float()[:, None] * self.config.frequencies()
         table = torch.complex(angles.cos(), angles.sin()).unsqueeze(1)
         wide = torch.complex128 if self.like.dtype == torch.float64 else torch.complex64
         return table.to(device=self.like.device, dtype=wide)

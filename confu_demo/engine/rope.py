@@ -21,7 +21,7 @@ def inverse_frequencies(config: ModelConfig) -> Tensor:
     exponents = torch.arange(0, config.head_dim, 2, dtype=torch.int64).float() / config.head_dim
     frequencies = 1.0 / (config.rope_theta**exponents)
     if config.rope_scaling is not None:
-        frequencies = _scale_llama3(frequencies, config.rope_scaling)
+        frequencies = scale_llama3(frequencies, config.rope_scaling)
     return frequencies
 
 
@@ -49,7 +49,8 @@ def rotate_half_precision_(heads: Tensor, rotation: Tensor) -> None:
     heads.copy_(torch.view_as_real(pairs).flatten(-2))
 
 
-def _scale_llama3(frequencies: Tensor, scaling: RopeScaling) -> Tensor:
+def scale_llama3(frequencies: Tensor, scaling: RopeScaling) -> Tensor:
+    """Llama 3's stretching of the slow pairs: Float32[head_dim/2] -> Float32[head_dim/2]."""
     low_wavelength = scaling.original_max_positions / scaling.low_freq_factor
     high_wavelength = scaling.original_max_positions / scaling.high_freq_factor
     wavelengths = 2 * math.pi / frequencies

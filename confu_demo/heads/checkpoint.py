@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import save_file
 
 from confu_demo.engine.errors import CorruptModel, MissingModel, UnsupportedModel
+from confu_demo.engine.model_config import RopeScaling
 from confu_demo.heads.arrays import array_files, fill, read_arrays, shards
 from confu_demo.heads.confu import ConfuHead, ConfuHeadConfig
 from confu_demo.heads.eagle import EagleConfig, EagleHead
@@ -124,16 +125,21 @@ def _config(raw: dict[str, Any], target: TargetInfo | None) -> EagleConfig | Con
     """Our own config, where ``method`` says so, or that of another project."""
     method = raw.get("method")
     if method == "confu":
-        eagle = EagleConfig(**_tuples(raw["eagle"]))
+        eagle = _eagle_config(raw["eagle"])
         own = ("num_soft_prompts", "num_experts", "experts_per_token")
         return ConfuHeadConfig(eagle=eagle, **{name: raw[name] for name in own})
     if method == "eagle3":
-        return EagleConfig(**_tuples({k: v for k, v in raw.items() if k not in ("method", "card")}))
+        return _eagle_config({k: v for k, v in raw.items() if k not in ("method", "card")})
     if method is not None:
         raise UnsupportedModel(f"method {method!r} is unknown; use an eagle3 or a confu head")
     return public_config(raw, target)
 
 
-def _tuples(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON lists back to tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+def _eagle_config(values: Mapping[str, Any]) -> EagleConfig:
+    """From JSON: lists back to tuples, the scaling back to its class."""
+    fields: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in values.items()
+    }
+    if fields.get("rope_scaling"):
+        fields["rope_scaling"] = RopeScaling(**fields["rope_scaling"])
+    return EagleConfig(**fields)

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from confu_demo.engine.model_config import RopeScaling
+from confu_demo.engine.rope import scale_llama3
 from confu_demo.heads.hub import HubHead
 
 
@@ -42,6 +44,7 @@ class EagleConfig:
     feature_layers: tuple[int, ...]
     target_sha256: str
     norm_before_residual: bool = False
+    rope_scaling: RopeScaling | None = None
 
     def __post_init__(self) -> None:
         if self.hidden_size != self.target_hidden_size:
@@ -62,6 +65,12 @@ class EagleConfig:
     def feature_size(self) -> int:
         """Width of the concatenated target features."""
         return len(self.feature_layers) * self.target_hidden_size
+
+    def frequencies(self, device: torch.device | None = None) -> Tensor:
+        """Float32[hd/2]: how fast each pair of a head turns with the position."""
+        steps = torch.arange(0, self.head_dim, 2, device=device).float() / self.head_dim
+        plain = self.rope_theta**-steps
+        return plain if self.rope_scaling is None else scale_llama3(plain, self.rope_scaling)
 
 
 class RMSNorm(nn.Module):
@@ -212,8 +221,7 @@ class EagleHead(nn.Module, HubHead, tags=["eagle3"]):
 
     def _rotation(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """cos and sin [.., 1, S, hd] of the rotary embedding (Hugging Face's half layout)."""
-        steps = torch.arange(0, self.config.head_dim, 2, device=positions.device)
-        frequencies = self.config.rope_theta ** -(steps.float() / self.config.head_dim)
+        frequencies = self.config.frequencies(positions.device)
         angles = positions.float().unsqueeze(-1) * frequencies
         angles = torch.cat((angles, angles), dim=-1).unsqueeze(-3)
         return angles.cos().to(dtype), angles.sin().to(dtype)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from confu_demo.engine.errors import CorruptModel, UnsupportedModel
-from confu_demo.engine.model_config import default_feature_layers
+from confu_demo.engine.model_config import RopeScaling, default_feature_layers
 from confu_demo.heads.eagle import EagleConfig
 from confu_demo.heads.target_info import TargetInfo
 
@@ -49,6 +49,7 @@ def public_config(raw: Mapping[str, Any], target: TargetInfo | None) -> EagleCon
             f"heads with their own embeddings (hidden size {hidden}, the target has "
             f"{target_hidden}) are not supported; use a head of the target's size"
         )
+    rope_theta, rope_scaling = _rope(layer)
     return EagleConfig(
         hidden_size=hidden,
         intermediate_size=layer["intermediate_size"],
@@ -56,7 +57,7 @@ def public_config(raw: Mapping[str, Any], target: TargetInfo | None) -> EagleCon
         num_kv_heads=layer.get("num_key_value_heads") or heads,
         head_dim=layer.get("head_dim") or hidden // heads,
         rms_norm_eps=layer.get("rms_norm_eps", 1e-6),
-        rope_theta=_rope_theta(layer),
+        rope_theta=rope_theta,
         max_positions=layer.get("max_position_embeddings", 2048),
         target_hidden_size=hidden,
         target_vocab_size=layer["vocab_size"],
@@ -64,6 +65,7 @@ def public_config(raw: Mapping[str, Any], target: TargetInfo | None) -> EagleCon
         feature_layers=_feature_layers(raw, target),
         target_sha256="",
         norm_before_residual=bool(raw.get("norm_before_residual", False)),
+        rope_scaling=rope_scaling,
     )
 
 
@@ -129,16 +131,25 @@ def _refuse_other_maths(raw: Mapping[str, Any], layer: Mapping[str, Any]) -> Non
         )
 
 
-def _rope_theta(layer: Mapping[str, Any]) -> float:
-    """The base; newer configs keep it in ``rope_parameters``, old ones leave it out."""
+def _rope(layer: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
+    """Base and scaling; newer configs keep both in ``rope_parameters``, old ones may leave the
+    base out."""
     new = layer.get("rope_parameters") or {}
     scaling = layer.get("rope_scaling") or new
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind != "default":
+    theta = float(layer.get("rope_theta") or new.get("rope_theta") or 10_000.0)
+    kind = scaling.get("rope_type") or scaling.get("type") or "default"
+    if kind == "default":
+        return theta, None
+    if kind != "llama3":
         raise UnsupportedModel(
-            f"heads with rope_scaling ({kind}) are not supported; use a default-RoPE head"
+            f"heads with rope_scaling {kind!r} are not supported; use one with default or llama3"
         )
-    return float(layer.get("rope_theta") or new.get("rope_theta") or 10_000.0)
+    return theta, RopeScaling(
+        factor=float(scaling["factor"]),
+        low_freq_factor=float(scaling["low_freq_factor"]),
+        high_freq_factor=float(scaling["high_freq_factor"]),
+        original_max_positions=int(scaling["original_max_position_embeddings"]),
+    )
 
 
 def _feature_layers(raw: Mapping[str, Any], target: TargetInfo | None) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from confu_demo.config import TreeConfig
 from confu_demo.decoding.draft_tree import TokenTree
 from confu_demo.decoding.drafting import Drafter, FutureInput
 from confu_demo.decoding.packed_head import PackedHead
+from confu_demo.engine.model_config import RopeScaling
 from confu_demo.engine.target import LeanModel
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
@@ -91,9 +92,13 @@ def test_the_cached_drafter_equals_the_heads_own_maths(first_rows: int) -> None:
         check_tree(model, head, features, tree, None)
 
 
-def test_a_normed_first_residual_is_drafted_with_as_the_head_computes_it() -> None:
+def test_a_normed_first_residual_and_a_scaled_rotation_draft_as_the_head_computes() -> None:
     model, plain, features = double()
-    head = EagleHead(replace(plain.config, norm_before_residual=True)).double()
+    scaling = RopeScaling(
+        factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_positions=16
+    )
+    config = replace(plain.config, norm_before_residual=True, rope_scaling=scaling)
+    head = EagleHead(config).double()
     head.load_state_dict(plain.state_dict())
     with torch.no_grad():
         head.midlayer.hidden_norm.weight.copy_(torch.linspace(0.3, 2.0, 32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -159,8 +160,8 @@ def test_layers_that_the_target_lacks_are_refused(tmp_path: Path) -> None:
         ({"embed_requires_grad": True}, "trained their own embeddings"),
         ({"eagle_config": {"use_aux_hidden_state": False}}, "without use_aux_hidden_state"),
         ({"model_type": "qwen3"}, "draft layer of family 'qwen3'"),
-        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, r"rope_scaling \(linear\)"),
-        ({"rope_scaling": None, "rope_parameters": {"rope_type": "yarn"}}, "rope_scaling .yarn"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling 'linear'"),
+        ({"rope_scaling": None, "rope_parameters": {"rope_type": "yarn"}}, "rope_scaling 'yarn'"),
     ],
 )
 def test_a_head_that_we_cannot_compute_is_refused_by_name(
@@ -193,6 +194,34 @@ def test_the_base_of_the_rotation_is_read_in_its_old_and_its_new_place(tmp_path:
     del config["rope_theta"]
     write_config(tmp_path, {**config, "draft_vocab_size": 12})
     assert loaded(tmp_path).config.rope_theta == 10_000.0  # what [E] takes then
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+
+
+def test_llama3_scaling_stretches_the_slow_pair_as_computed_by_hand(tmp_path: Path) -> None:
+    """Two pairs: wavelength 6.3 lies between 16/4 and 16/1 and is blended, 140 is beyond 16."""
+    speculators_folder(tmp_path / "public", layer={"rope_scaling": LLAMA3})
+    head = loaded(tmp_path / "public")
+    wavelengths = (2 * math.pi, 2 * math.pi * 500**0.5)
+    smooth = (16 / wavelengths[0] - 1.0) / (4.0 - 1.0)
+    expected = ((1 - smooth) / 8.0 + smooth, 500**-0.5 / 8.0)
+    torch.testing.assert_close(head.config.frequencies(), torch.tensor(expected))
+    rows = torch.randn(3, 16)
+    q, _, _ = head.project(rows, rows, torch.arange(3))
+    still, _, _ = head.project(rows, rows, torch.zeros(3).long())
+    angle = 2 * expected[0]
+    low, high = still[0, 2, 0], still[0, 2, 2]
+    turned = low * math.cos(angle) - high * math.sin(angle)
+    assert q[0, 2, 0].item() == pytest.approx(turned.item(), abs=1e-5)
+    head.save_pretrained(tmp_path / "own")
+    assert loaded(tmp_path / "own").config == head.config
 
 
 def test_d2t_must_hold_offsets(tmp_path: Path) -> None:
