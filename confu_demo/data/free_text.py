@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -156,18 +156,3 @@ _MAKERS: dict[Category, Callable[[_Words, random.Random], Draft]] = {
     "code": _code,
     "reasoning": _reasoning,
 }
-
-
-def distinct(
-    split: Split, category: Category, count: int, seed: str, taken: Sequence[str] = ()
-) -> list[Draft]:
-    """``count`` different prompts. ValueError if the templates cannot give that many."""
-    rng = random.Random(f"free text:{split}:{category}:{seed}")
-    found: dict[tuple[str, str], Draft] = {}
-    for _ in range(200 * count):
-        draft = draw(split, category, rng)
-        if draft.text not in taken:
-            found.setdefault((draft.text, draft.passage_prompt), draft)
-        if len(found) == count:
-            return list(found.values())
-    raise ValueError(f"the templates give fewer than {count} {category} prompts in {split}")

@@ -67,7 +67,8 @@ class ConfuParts:
         self.con_mixture = bound(head.con_mixture)
         self.future_mixture = bound(head.future_mixture)
         self.future_bias = float(head.future_bias.detach())
-        self.side: SideKeyValues = model.side_key_values(head.soft_prompt.embeddings.detach())
+        soft = head.soft_prompt.embeddings.detach()
+        self.side: SideKeyValues | None = model.side_key_values(soft) if len(soft) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,7 @@ class Contemplator:
 
     def _soft_prompts(self, num_nodes: int, num_con: int) -> dict[str, Any]:
         """The forward's arguments that show the soft prompts to [con] rows alone."""
-        if not self._config.soft_prompts:
+        if not self._config.soft_prompts or self._parts.side is None:
             return {}
         rows = torch.arange(num_nodes + num_con, device=self._parts.model.device) >= num_nodes
         return {"side": self._parts.side, "side_rows": rows}

@@ -15,7 +15,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from confu_demo.data.free_text import CATEGORIES, Category, Draft, Split, draw
 from confu_demo.engine.chat import ChatFormat
 from confu_demo.training.language_model import LanguageModel
-from confu_demo.training.own_outputs import OwnOutput, load_shard, save_shard
+from confu_demo.training.own_outputs import OwnOutput, claim, load_shard, save_shard, weights_sha256
 from confu_demo.training.records import DocumentRecord, save_records
 from confu_demo.training.row_decoder import Record, RowDecoder
 
@@ -113,6 +113,9 @@ class ChatOutputs:
         say: Callable[[str], None] = print,
     ) -> None:
         self._tokenizer, self._folder, self._settings, self._say = tokenizer, folder, settings, say
+        wanted = asdict(settings) | {"feature_layers": list(feature_layers)}
+        del wanted["num_documents"], wanted["rows"]  # these change no document
+        claim(folder, wanted | {"target_sha256": weights_sha256(target)})
         self._format = ChatFormat(tokenizer)
         self._eos = {tokenizer.eos_token_id}
         capacity = settings.max_prompt_tokens + settings.max_new_tokens + 8
@@ -122,7 +125,6 @@ class ChatOutputs:
 
     def run(self, max_seconds: float | None = None) -> None:
         """Until all shards are there; no new document is begun after ``max_seconds``."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         queue = self._all_jobs()
         busy: list[_Job | None] = [None] * self._settings.rows
         waiting: deque[_Job] = deque()  # documents between two stages
@@ -170,7 +172,10 @@ class ChatOutputs:
             if draft is not None:
                 asked = draft.passage_prompt if job.stage == "passage" else draft.text
                 asked = asked.replace("{passage}", job.text)
-            job.prompt = self._format.prompt(asked)[-self._settings.max_prompt_tokens :]
+            job.prompt = self._format.prompt(asked)
+            while len(job.prompt) > self._settings.max_prompt_tokens and len(asked) > 1:
+                asked = asked[: len(asked) * 9 // 10]  # never the template around it
+                job.prompt = self._format.prompt(asked)
         job.output = [job.next_token(self._rows.start(row, job.prompt))]
         return job.output[0]
 

@@ -28,8 +28,7 @@ CHAT_TRAINING = HeadSettings(
     adam_rate=0.001,
     eval_documents=64,
 )
-"""For free text on a CPU [O]; the tokens are an argument's. Shorter unrolls and a loss on a part
-of the rows were tried: they double the tokens a second and learn less in the same time."""
+"""For free text on a CPU [O], not tuned; the tokens are an argument's."""
 HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000, "ablations": 300_000}
 
 

@@ -27,9 +27,9 @@ class HeadSettings:
     """``unroll_steps`` and ``step_decay`` as in EAGLE-3 [E]; the rest is our choice.
 
     ``shorter_unrolls``: (share of the budget, steps) pairs; until that share is spent only so
-    many steps are unrolled, because what they teach is what the later ones build on. ``loss_share``
-    of the rows, drawn anew for every step, get logits: the output head is half of the drafter's
-    work.
+    many steps are unrolled, which is cheaper. ``loss_share`` of the rows, drawn anew for every
+    step, get logits: with a draft vocabulary of 8,192 the output head is half of the drafter's
+    work. Neither has been shown to teach more in the same time, so both are off by default.
     """
 
     total_tokens: int | None = None

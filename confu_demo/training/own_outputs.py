@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -125,7 +125,9 @@ def make_own_outputs(
     ``max_seconds`` ends early, after at least one shard. ValueError if the folder holds outputs
     of another target or of other settings.
     """
-    _claim(folder, settings, weights_sha256(target))
+    wanted = asdict(settings) | {"target_sha256": weights_sha256(target)}
+    del wanted["num_documents"]  # a longer run keeps what is there
+    claim(folder, wanted)
     started, made, shards_made = time.monotonic(), 0, 0
     for shard in range(settings.num_shards):
         path = _shard_path(folder, shard)
@@ -208,10 +210,9 @@ def _shard_path(folder: Path, shard: int) -> Path:
     return folder / f"shard-{shard:05d}.npz"
 
 
-def _claim(folder: Path, settings: OwnOutputSettings, target_sha256: str) -> None:
-    """Writes down whose outputs these are, or refuses a folder that is somebody else's."""
-    wanted = asdict(settings) | {"target_sha256": target_sha256}
-    del wanted["num_documents"]
+def claim(folder: Path, wanted: dict[str, Any]) -> None:
+    """Writes down whose outputs these are (JSON values), or refuses a folder that is somebody
+    else's with a ValueError."""
     path = folder / "own_outputs.json"
     if path.is_file():
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from confu_demo.data.free_text import CATEGORIES, Category, _all_words, distinct, draw, split_of
+from confu_demo.data.free_text import CATEGORIES, Category, _all_words, draw, split_of
 
 HELD_OUT = Path(__file__).parents[2] / "assets" / "prompts" / "smollm2-135m" / "heldout.jsonl"
 
@@ -28,11 +28,11 @@ def test_a_topic_of_a_held_out_prompt_is_in_no_training_prompt() -> None:
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_distinct_prompts_differ_and_come_again_for_the_same_seed(category: Category) -> None:
-    first = distinct("train", category, 12, "a")
-    assert len({(draft.text, draft.passage_prompt) for draft in first}) == 12
-    assert distinct("train", category, 12, "a") == first
-    assert distinct("train", category, 12, "b") != first
+def test_a_prompt_comes_again_for_the_same_seed_and_others_differ(category: Category) -> None:
+    first = [draw("train", category, random.Random(seed)) for seed in range(12)]
+    assert [draw("train", category, random.Random(seed)) for seed in range(12)] == first
+    assert {draft.category for draft in first} == {category}
+    assert len({(draft.text, draft.passage_prompt) for draft in first}) > 6
 
 
 def test_a_summary_has_a_place_for_its_passage() -> None:

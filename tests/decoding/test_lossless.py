@@ -13,6 +13,7 @@ from confu_demo.decoding.confu import ConfuDecoder
 from confu_demo.decoding.eagle3 import Eagle3Decoder
 from confu_demo.decoding.prompt_lookup import PromptLookupDecoder
 from confu_demo.engine.model_config import Family
+from confu_demo.heads.confu import ConfuHead
 from confu_demo.trace import DraftProposed, DraftVerified, Event, TokensCommitted
 from confu_demo.trace_validation import validate
 from tests.decoding.kit import (
@@ -185,3 +186,15 @@ def test_a_prompt_of_one_token_is_enough(method: str) -> None:
     config = settings(9)
     events = run(build(method, target), config, prompt=(3,))
     assert output(events) == plain(target, config, prompt=(3,))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_confu_head_without_soft_prompts_is_lossless_too(temperature: float) -> None:
+    target = bind(tiny_model(seed=1))
+    whole = confu_head(target.model)
+    head = ConfuHead(replace(whole.config, num_soft_prompts=0))
+    state = whole.state_dict()
+    state["soft_prompt.embeddings"] = state["soft_prompt.embeddings"][:0]
+    head.load_state_dict(state)
+    config = settings(16, temperature=temperature, seed=2)
+    assert output(run(ConfuDecoder(target, head), config)) == plain(target, config)
