@@ -49,7 +49,8 @@ class LeanModel:
     """``weights`` are named as in Hugging Face files, in any dtype.
 
     ``threads``: CPU threads of every forward (None: as they are); ``probe``: how dtype and
-    threads were chosen, where a loader measured it.
+    threads were chosen, where a loader measured it. ``pack``: whether matrices are packed for
+    several rows (None: where that pays, see :mod:`confu_demo.engine.packed`).
     """
 
     @torch.no_grad()
@@ -59,6 +60,8 @@ class LeanModel:
         weights: Mapping[str, Tensor],
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
+        *,
+        pack: bool | None = None,
     ) -> None:
         self.config = config
         self.device = torch.device(device)
@@ -75,7 +78,7 @@ class LeanModel:
         self._length_floor = length_floor(config.hidden_size, config.rms_norm_eps, like)
         head = "embed_tokens.weight" if config.tie_embeddings else "lm_head.weight"
         self._head = product_layout(named[head].to(like))  # [D, V]
-        pack = pays(num_parameters_of(config))
+        pack = pays(num_parameters_of(config)) if pack is None else pack
         self._packed_head = packed(named[head].to(like)) if pack else None
         layers = [fuse_layer(config, named, i, like, pack) for i in range(config.num_layers)]
         self._stack = LayerStack(config, layers, like)
