@@ -2,10 +2,11 @@
 
 A product of 2 to 32 rows with a matrix that does not fit the caches is bound by how the matrix is
 read. Our usual call rearranges the matrix every time; oneDNN can do that once, when a model is
-loaded. Measured on two AVX2 cores with the products of SmolLM2-135M's 30 layers in float32, ms for
-1 / 2 / 4 / 8 / 16 / 32 rows: usual call 23 / 42 / 55 / 55 / 69 / 110, packed 25 / 23 / 29 / 32 /
-44 / 67. A single row stays with the usual call, so the plain loop loses nothing; the price is a
-second copy of the matrices, which is why large models do without.
+loaded. SmolLM2-135M on two AVX2 cores, float32, two threads, whole forwards of 1 / 2 / 4 / 8 / 16 /
+32 rows in ms: usual call 39 / 84 / 122 / 138 / 167 / 209, packed 39 / 49 / 55 / 65 / 90 / 120
+(``python -m confu_demo.bench.several_rows FOLDER``). A single row stays with the usual call, so
+the plain loop loses nothing; the price is a second copy of the matrices, which is why large
+models do without.
 
 The two operators are the ones that PyTorch's own compiler emits for linear layers on the CPU.
 Where they are missing, nothing is packed.
@@ -20,8 +21,8 @@ import torch
 from torch import Tensor
 
 MIN_PACKED_PARAMETERS = 10_000_000
-"""Below, the weights stay in the processor's caches and the usual call is faster (measured on the
-bundled target: 3.3 ms against 3.8 ms for 16 rows)."""
+"""Below, the weights stay in the processor's caches and the usual call is faster (bundled target,
+16 rows, same command: 5.3 ms against 6.0 ms)."""
 MAX_PACKED_PARAMETERS = 500_000_000
 """Above, a second copy of the weights (2 GB in float32) costs more than it is worth."""
 _EXPECTED_ROWS = 8
