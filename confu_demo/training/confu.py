@@ -117,8 +117,9 @@ class ConfuObjective:
         visible = valid & (draws >= self.settings.future_dropout)
         con_features = self.contemplated(batch, answers, anchors)
         return self.unrolled(
-            batch, answers, anchors, con_features, rows, valid, visible, num_steps, generator
-        )
+            batch, answers, anchors, con_features, rows, valid, visible, num_steps,
+            self.settings.training.num_candidates,
+        )  # fmt: skip
 
     def unrolled(
         self,
@@ -130,10 +131,9 @@ class ConfuObjective:
         valid: Tensor,
         visible: Tensor | None,
         num_steps: int | None = None,
-        generator: torch.Generator | None = None,
+        num_candidates: int | None = None,
     ) -> UnrollResult:
-        """The loss over ``rows``; ``visible`` None leaves the future token out altogether. With
-        a ``generator`` (training) only the settings' share of the rows counts."""
+        """The loss over ``rows``; ``visible`` None leaves the future token out altogether."""
         eagle, training = self.head.eagle, self.settings.training
         fused = eagle.fuse(answers.features)
         column = None
@@ -142,10 +142,9 @@ class ConfuObjective:
             column = future_columns(self.head, con_features, anchors, starts, serving, visible)
         steps = num_steps or training.unroll_steps
         outputs = unroll(eagle, answers.embeddings, fused, rows, steps, column)
-        share = 1.0 if generator is None else training.loss_share
         return unroll_loss(
             eagle, outputs, answers, rows, valid, batch.lengths,
-            training.step_decay, share, generator,
+            training.step_decay, num_candidates,
         )  # fmt: skip
 
     def evaluate(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.head_batches import TargetPass
@@ -110,6 +111,27 @@ def _attend(
     return attended.transpose(1, 2).reshape(len(queries), num_rows, -1)
 
 
+def head_candidates(
+    head: EagleHead, answers: TargetPass, num_candidates: int | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draft ids Long[C] that a batch's loss is taken over, increasing; the target's distribution
+    renormalised on them [B, S, C]; and where the target's argmax is one of them, Bool[B, S]."""
+    size = answers.probs.size(-1)
+    if num_candidates is None or num_candidates >= size:
+        ids = torch.arange(size, device=answers.probs.device)
+        return ids, answers.probs, answers.in_vocabulary
+    best = head.target_to_draft(answers.argmax)
+    mass = answers.probs.sum((0, 1))
+    # One more for every argmax, so that hardly any row has to be left out.
+    mass += torch.bincount(best[best >= 0], minlength=size)
+    ids = mass.topk(num_candidates).indices.sort().values
+    probs = answers.probs[..., ids]
+    probs = probs / probs.sum(-1, keepdim=True).clamp(min=1e-9)
+    is_candidate = torch.zeros(size, dtype=torch.bool, device=ids.device)
+    is_candidate[ids] = True
+    return ids, probs, answers.in_vocabulary & is_candidate[best.clamp(min=0)]
+
+
 @dataclass(frozen=True, slots=True)
 class UnrollResult:
     """``loss``: the steps' cross-entropies, weighted decay^i and divided by the weights' sum;
@@ -130,27 +152,28 @@ def unroll_loss(
     valid: Tensor,
     lengths: Tensor,
     decay: float = 0.8,
-    loss_share: float = 1.0,
-    generator: torch.Generator | None = None,
+    num_candidates: int | None = None,
 ) -> UnrollResult:
     """Cross-entropy against the target's distribution on the draft vocabulary, left out where
-    the target's argmax is not in it [E]. ``rows``, ``valid`` [B, R]; ``lengths`` Long[B]. With a
-    ``loss_share`` below 1 a random part of the rows counts, another one for every step."""
+    the target's argmax is not in it [E]. ``rows``, ``valid`` [B, R]; ``lengths`` Long[B].
+
+    ``num_candidates`` (training only) takes the softmax over that many draft tokens, those with
+    the most probability in this batch [O]. Where the target's argmax is not among them the row
+    is left out as well, and ``matches`` compares the candidates alone."""
     total, matches, labelled = outputs[0].new_zeros(()), [], []
     step_losses: list[float] = []
+    ids, probs, known = head_candidates(head, answers, num_candidates)
+    weight = head.lm_head.weight if num_candidates is None else head.lm_head.weight[ids]
     for step, hidden in enumerate(outputs):
         has_label = valid & (rows + 2 + step < lengths[:, None])
-        if loss_share < 1.0:
-            draws = torch.rand(rows.shape, generator=generator, device=rows.device)
-            has_label = has_label & (draws < loss_share)
         at = (rows + 1 + step).clamp(max=answers.argmax.size(1) - 1)  # whose logits predict it
-        chosen = (has_label & answers.in_vocabulary.gather(1, at)).nonzero(as_tuple=True)
+        chosen = (has_label & known.gather(1, at)).nonzero(as_tuple=True)
         document, place = chosen[0], at[chosen]
-        logits = head.logits(hidden[chosen]).float()  # [M, V_d]
-        cross = logits.logsumexp(-1) - (answers.probs[document, place] * logits).sum(-1)
+        logits = F.linear(head.norm(hidden[chosen]), weight).float()  # [M, candidates]
+        cross = logits.logsumexp(-1) - (probs[document, place] * logits).sum(-1)
         mean = cross.sum() / max(1, len(cross))
         total = total + decay**step * mean
-        right = head.draft_to_target(logits.argmax(-1)) == answers.argmax[document, place]
+        right = head.draft_to_target(ids[logits.argmax(-1)]) == answers.argmax[document, place]
         match = torch.zeros_like(has_label)
         match[chosen] = right
         matches.append(match)

@@ -60,14 +60,13 @@ class EagleObjective:
         self._held_out = group_by_length(held_out, settings.batch_tokens)
 
     def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
-        return self.unrolled(batch, num_steps, self.settings.loss_share, generator)
+        return self.unrolled(batch, num_steps, self.settings.num_candidates)
 
     def unrolled(
         self,
         batch: HeadBatch,
         num_steps: int,
-        loss_share: float = 1.0,
-        generator: torch.Generator | None = None,
+        num_candidates: int | None = None,
     ) -> UnrollResult:
         """The loss over all root rows of a batch."""
         head, settings = self.head, self.settings
@@ -78,7 +77,7 @@ class EagleObjective:
         outputs = unroll(head, answers.embeddings, fused, rows, num_steps)
         return unroll_loss(
             head, outputs, answers, rows, valid, batch.lengths,
-            settings.step_decay, loss_share, generator,
+            settings.step_decay, num_candidates,
         )  # fmt: skip
 
     @torch.no_grad()

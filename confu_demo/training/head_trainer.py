@@ -27,9 +27,9 @@ class HeadSettings:
     """``unroll_steps`` and ``step_decay`` as in EAGLE-3 [E]; the rest is our choice.
 
     ``shorter_unrolls``: (share of the budget, steps) pairs; until that share is spent only so
-    many steps are unrolled, which is cheaper. ``loss_share`` of the rows, drawn anew for every
-    step, get logits: with a draft vocabulary of 8,192 the output head is half of the drafter's
-    work. Neither has been shown to teach more in the same time, so both are off by default.
+    many steps are unrolled, which is cheaper. ``num_candidates`` draft tokens of a batch get
+    logits (None: the whole draft vocabulary): with 8,192 of them the output head is half of the
+    drafter's work.
     """
 
     total_tokens: int | None = None
@@ -37,7 +37,7 @@ class HeadSettings:
     unroll_steps: int = 7
     step_decay: float = 0.8
     shorter_unrolls: tuple[tuple[float, int], ...] = ()
-    loss_share: float = 1.0
+    num_candidates: int | None = None
     batch_tokens: int = 2400
     muon_rate: float = 0.01
     adam_rate: float = 0.003
@@ -52,8 +52,8 @@ class HeadSettings:
             raise ValueError("a head needs a budget: total tokens or seconds above zero")
         if self.unroll_steps < 1 or self.evaluations < 1 or self.eval_documents < 1:
             raise ValueError("unroll steps, evaluations and their documents must be 1 or more")
-        if not 0.0 < self.loss_share <= 1.0:
-            raise ValueError(f"the loss share must be above 0 and at most 1, not {self.loss_share}")
+        if self.num_candidates is not None and self.num_candidates < 1:
+            raise ValueError(f"the loss needs 1 candidate or more, not {self.num_candidates}")
 
     def steps_at(self, share_spent: float) -> int:
         """How many steps are unrolled when that share of the budget is spent."""

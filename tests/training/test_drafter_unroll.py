@@ -17,7 +17,13 @@ from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import Anchors
 from confu_demo.training.confu_pass import contemplate, future_columns
-from confu_demo.training.drafter_unroll import FutureColumns, gather_rows, unroll, unroll_loss
+from confu_demo.training.drafter_unroll import (
+    FutureColumns,
+    gather_rows,
+    head_candidates,
+    unroll,
+    unroll_loss,
+)
 from confu_demo.training.head_batches import HeadBatch, read_target, root_rows
 from tests.training.head_kit import (
     LAYERS,
@@ -240,6 +246,45 @@ def test_the_loss_counts_completion_tokens_whose_argmax_can_be_drafted() -> None
     assert float(result.loss) == pytest.approx(expected / (1 + 0.8 + 0.64), abs=1e-5)
     # Every existing token has a label, also where it is left out of the loss.
     assert result.has_label.sum((0, 1)).tolist() == [8 + 1, 7 + 0, 6 + 0]
+
+
+def test_a_loss_over_candidates_renormalises_the_target_on_the_batchs_likeliest_tokens() -> None:
+    head = random_eagle(draft_vocab_size=11)
+    batch = random_batch([(12, 3), (9, 7)])
+    answers = read_target(tiny_target(), batch, LAYERS, head.t2d)
+    rows, valid = root_rows(batch)
+    outputs = unroll(head, answers.embeddings, head.fuse(answers.features), rows, 1)
+    ids, _, known = head_candidates(head, answers, 4)
+    best = head.target_to_draft(answers.argmax)
+    mass = answers.probs.sum((0, 1)) + torch.bincount(best[best >= 0], minlength=11)
+    assert ids.tolist() == sorted(mass.topk(4).indices.tolist())
+    losses = []
+    for document, place in valid.nonzero().tolist():
+        at = int(rows[document, place]) + 1
+        assert bool(known[document, at]) == (int(best[document, at]) in ids.tolist())
+        if known[document, at]:
+            there = answers.probs[document, at, ids]
+            ours = head.logits(outputs[0][document, place])[ids].log_softmax(-1)
+            losses.append(float(-(there / there.sum() * ours).sum().detach()))
+    assert 0 < len(losses) < int(valid.sum())
+    result = unroll_loss(
+        head, outputs, answers, rows, valid, batch.lengths, decay=0.8, num_candidates=4
+    )
+    assert float(result.loss.detach()) == pytest.approx(sum(losses) / len(losses), abs=1e-5)
+
+
+def test_as_many_candidates_as_draft_tokens_change_nothing() -> None:
+    head = random_eagle(draft_vocab_size=11)
+    batch = random_batch([(12, 3), (9, 7)])
+    answers = read_target(tiny_target(), batch, LAYERS, head.t2d)
+    rows, valid = root_rows(batch)
+    outputs = unroll(head, answers.embeddings, head.fuse(answers.features), rows, 2)
+    whole, all_of_them = (
+        unroll_loss(head, outputs, answers, rows, valid, batch.lengths, num_candidates=num)
+        for num in (None, 11)
+    )
+    assert torch.equal(whole.loss, all_of_them.loss)
+    assert torch.equal(whole.matches, all_of_them.matches)
 
 
 def test_root_rows_run_from_the_last_prompt_token_to_the_last_token_but_two() -> None:
