@@ -75,6 +75,18 @@ class LoadedSuite:
         """The CPU threads of every lane, chosen when the target was loaded."""
         return self.model.threads or torch.get_num_threads()
 
+    @property
+    def single_threads(self) -> int:
+        """The CPU threads of forwards over one row, which is all that plain decoding does."""
+        return self.model.single_threads or self.threads
+
+    @property
+    def threads_text(self) -> str:
+        """``2 threads``, or ``2 threads (1 for a single row)`` where the probe chose so."""
+        single = self.single_threads
+        text = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        return text if single == self.threads else f"{text} ({single} for a single row)"
+
     def use_threads(self) -> None:
         """Sets the count in the calling thread: OpenMP keeps one for every thread. Nearly free."""
         if torch.get_num_threads() != self.threads:

@@ -262,10 +262,15 @@ def test_the_process_keeps_the_targets_thread_count():
 
     suite = loaded()
     assert suite.threads == 1
+    assert suite.threads_text == "1 thread"
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
         suite.use_threads()
         assert torch.get_num_threads() == 1
+        suite.model.threads = suite.model.single_threads = 2
+        assert suite.threads_text == "2 threads"
+        suite.model.single_threads = 1
+        assert suite.threads_text == "2 threads (1 for a single row)"
     finally:
         torch.set_num_threads(before)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from confu_demo.bench.acceptance import acceptance_report
@@ -24,6 +23,7 @@ from confu_demo.cli.files import check_json, write_json
 from confu_demo.cli.options import (
     add_decode_options,
     add_model_options,
+    add_prompt_options,
     decode_config,
     method_names,
 )
@@ -38,14 +38,7 @@ from confu_demo.trace import Provenance
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--problems", type=int, default=24, metavar="N", help="how many (default: 24)")
-    add(
-        "--split",
-        default="heldout",
-        metavar="S",
-        help="heldout, hard or calibration (default: heldout)",
-    )
-    add("--start", type=int, default=0, metavar="N", help="first problem (default: 0)")
+    add_prompt_options(parser, problems=24)
     add(
         "--methods",
         type=method_names,
@@ -74,7 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="problems on which every method is measured alone too (default: 4)",
     )
-    add("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
     add_model_options(parser)
     add_decode_options(parser)
 
@@ -134,6 +126,7 @@ def _measure(
     output = {
         "settings": {
             "processes": processes.count,
+            "single_row_threads": suite.single_threads,
             **asdict(settings),
             **dict(flatten(config)),
         },
@@ -145,7 +138,7 @@ def _measure(
     if args.json is not None:
         with user_errors():
             write_json(args.json, output)
-    _print(output, provenance)
+    _print(output, provenance, suite.threads_text)
     return _status(results)
 
 
@@ -164,12 +157,12 @@ def _comparisons(
     return found
 
 
-def _print(output: dict[str, Any], provenance: Provenance) -> None:
+def _print(output: dict[str, Any], provenance: Provenance, threads: str) -> None:
     settings = output["settings"]
     print(
         f"suite {settings['suite']}, {settings['problems']} problems of {settings['split']} from "
         f"{settings['start']}, {settings['repeats']} repeats, {provenance.device}, "
-        f"{provenance.dtype}, {provenance.threads} threads, commit {provenance.commit}\n"
+        f"{provenance.dtype}, {threads}, commit {provenance.commit}\n"
     )
     print(format_table(TABLE_HEADER, table_rows(output["methods"])))
     print("\n".join(["", *step_lines(output["methods"])]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from confu_demo.cli.tree_options import add_tree_options, budget_of, tree_config
 from confu_demo.config import ConfspecConfig, ConfuConfig, DecodeConfig, SamplingConfig
@@ -34,6 +35,17 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="CPU threads (default: by a short probe)",
     )
+
+
+def add_prompt_options(parser: argparse.ArgumentParser, problems: int) -> None:
+    """Which prompts of a suite are measured, ``problems`` by default, and where the numbers go."""
+    add = parser.add_argument
+    add("--problems", type=int, default=problems, metavar="N",
+        help=f"how many prompts (default: {problems})")  # fmt: skip
+    add("--split", default="heldout", metavar="S",
+        help="heldout, hard or calibration (default: heldout)")  # fmt: skip
+    add("--start", type=int, default=0, metavar="N", help="first prompt (default: 0)")
+    add("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
 
 
 def add_decode_options(parser: argparse.ArgumentParser) -> None:

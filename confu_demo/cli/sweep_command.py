@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from confu_demo.bench.settings import BenchSettings
@@ -23,6 +22,7 @@ from confu_demo.cli.files import check_json, write_json
 from confu_demo.cli.options import (
     add_decode_options,
     add_model_options,
+    add_prompt_options,
     decode_config,
     method_names,
 )
@@ -54,10 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M,M",
         help="of --nodes (default: eagle3,confu)",
     )
-    add("--problems", type=int, default=12, metavar="N", help="how many (default: 12)")
-    add("--split", default="heldout", metavar="S", help="heldout, hard or calibration")
-    add("--start", type=int, default=0, metavar="N", help="first problem (default: 0)")
-    add("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
+    add_prompt_options(parser, problems=12)
     add_model_options(parser)
     add_decode_options(parser)
 
@@ -100,8 +97,8 @@ def run(args: argparse.Namespace) -> int:
             write_json(args.json, output)
     print(
         f"suite {suite.suite.name}, {settings.problems} problems of {settings.split} from "
-        f"{settings.start}, {provenance.device}, {provenance.dtype}, {provenance.threads} "
-        f"threads, commit {provenance.commit}\n"
+        f"{settings.start}, {provenance.device}, {provenance.dtype}, {suite.threads_text}, "
+        f"commit {provenance.commit}\n"
     )
     print(format_table(TABLE_HEADER, table_rows(rows)))
     return _status(rows)

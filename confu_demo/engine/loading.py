@@ -62,7 +62,8 @@ def load_model(
     choice = _settings(config, target, dtype, threads)
     with cpu_threads(choice.threads):
         model = LeanModel(config, read_weights(folder), target, choice.dtype)
-    model.threads = choice.threads if target.type == "cpu" else None
+    if target.type == "cpu":
+        model.threads, model.single_threads = choice.threads, choice.single_threads
     model.probe = choice
     return model
 
@@ -159,7 +160,8 @@ def _settings(
         raise ValueError(f"unknown dtype {dtype!r}; use auto, {', '.join(_DTYPES)}")
     fixed = _DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if device.type != "cpu":
-        return ProbeResult(fixed or default_dtype(device), torch.get_num_threads(), ())
+        current = torch.get_num_threads()
+        return ProbeResult(fixed or default_dtype(device), current, (), current)
     dtypes = (torch.float32, torch.bfloat16) if fixed is None else (fixed,)
     return probe_settings(config, dtypes, None if threads is None else (threads,))
 

@@ -11,7 +11,7 @@ import functools
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -48,11 +48,15 @@ class ProbeRow:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The choice, and everything that was measured for it (empty where nothing had to be)."""
+    """The choice, and everything that was measured for it (empty where nothing had to be).
+
+    ``single_threads``: for forwards over one row, which gain least by threads and are all that
+    plain decoding does."""
 
     dtype: torch.dtype
     threads: int
     table: tuple[ProbeRow, ...]
+    single_threads: int
 
 
 @functools.lru_cache(maxsize=32)
@@ -68,11 +72,12 @@ def probe_settings(
     """
     counts = thread_counts or candidate_threads()
     if len(dtypes) == 1 and len(counts) == 1:
-        return ProbeResult(dtypes[0], counts[0], ())
+        return ProbeResult(dtypes[0], counts[0], (), counts[0])
     with cpu_threads(counts[0]):
         rows = _measure(config, dtypes, counts)
-    best = _choose(rows)
-    return ProbeResult(best.dtype, best.threads, tuple(rows))
+    best = _choose(rows, lambda row: row.cost)
+    single = _choose([row for row in rows if row.dtype == best.dtype], lambda row: row.ms)
+    return ProbeResult(best.dtype, best.threads, tuple(rows), single.threads)
 
 
 def candidate_threads() -> tuple[int, ...]:
@@ -101,7 +106,7 @@ def _measure(
         return ProbeRow(dtype, threads, factor * _rows_ms(model, threads, 1), several_ms)
 
     rows = [row(dtype, counts[0]) for dtype in models]
-    winner = _choose(rows).dtype
+    winner = _choose(rows, lambda row: row.cost).dtype
     rows += [row(winner, threads) for threads in counts[1:]]
     return rows
 
@@ -122,11 +127,11 @@ def _rows_ms(model: LeanModel, threads: int, num_rows: int) -> float:
     return statistics.median(times[1:] or times) * 1e3
 
 
-def _choose(rows: Sequence[ProbeRow]) -> ProbeRow:
+def _choose(rows: Sequence[ProbeRow], cost: Callable[[ProbeRow], float]) -> ProbeRow:
     """The first row that no later one beats clearly: earlier rows are the plainer settings."""
     best = rows[0]
     for row in rows[1:]:
-        if row.cost < best.cost * _CLEARLY:
+        if cost(row) < cost(best) * _CLEARLY:
             best = row
     return best
 

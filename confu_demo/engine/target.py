@@ -48,8 +48,9 @@ class ForwardOutput:
 class LeanModel:
     """``weights`` are named as in Hugging Face files, in any dtype.
 
-    ``threads``: CPU threads of every forward (None: as they are); ``probe``: how dtype and
-    threads were chosen, where a loader measured it. ``pack``: whether matrices are packed for
+    ``threads``: CPU threads of every forward (None: as they are), ``single_threads``: of those
+    over one row (None: the same); ``probe``: how dtype and threads were chosen, where a loader
+    measured it. ``pack``: whether matrices are packed for
     several rows (None: where that pays, see :mod:`confu_demo.engine.packed`).
     """
 
@@ -67,6 +68,7 @@ class LeanModel:
         self.device = torch.device(device)
         self.dtype = dtype
         self.threads: int | None = None
+        self.single_threads: int | None = None
         self.probe: ProbeResult | None = None
         named = checked_weights(config, weights)
         like = torch.empty(0, device=self.device, dtype=dtype)
@@ -152,10 +154,12 @@ class LeanModel:
         """
         if (token_ids is None) == (embeddings is None):
             raise ValueError("a forward needs token_ids or embeddings, and not both")
-        if self.threads is not None and torch.get_num_threads() != self.threads:
-            torch.set_num_threads(self.threads)  # of this Python thread; see the probe
         hidden = self._input(token_ids, embeddings)
         num_rows, past = hidden.shape[0], cache.length
+        threads = self.single_threads if num_rows == 1 else None
+        threads = threads or self.threads
+        if threads is not None and torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)  # of this Python thread; see the probe
         if num_rows == 0:
             raise ValueError("a forward needs at least one row")
         cache.require_room(num_rows)

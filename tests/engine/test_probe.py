@@ -74,6 +74,13 @@ def test_several_rows_count_beside_a_single_one_where_weights_are_large(monkeypa
     result = probe_settings(CONFIG, (F32,), (1, 2))
     assert result.threads == 2
     assert [row.cost for row in result.table] == [40.0, 25.5]
+    assert result.single_threads == 1, "plain decoding must not pay for what drafts gain"
+
+
+def test_single_rows_take_the_threads_that_make_them_faster(monkeypatch):
+    pretend(monkeypatch, {(F32, 1): 10.0, (F32, 2): 6.0})
+    assert probe_settings(CONFIG, (F32,), (1, 2)).single_threads == 2
+    assert probe_settings(CONFIG, (F32,), (3,)).single_threads == 3, "a fixed count holds"
 
 
 def test_an_answer_is_remembered_and_a_fixed_setting_is_not_measured(monkeypatch):

@@ -217,5 +217,10 @@ def test_threads_of_a_model_hold_during_its_forwards():
         lean.threads = before + 1
         lean.forward(lean.new_cache(2), token_ids=random_ids(2))
         assert torch.get_num_threads() == before + 1
+        lean.single_threads = before + 2
+        lean.forward(lean.new_cache(2), token_ids=random_ids(2))
+        assert torch.get_num_threads() == before + 1
+        lean.forward(lean.new_cache(2), token_ids=random_ids(1))
+        assert torch.get_num_threads() == before + 2, "a single row has its own count"
     finally:
         torch.set_num_threads(before)
