@@ -142,6 +142,7 @@ class EagleHead(nn.Module, HubHead, tags=["eagle3"]):
         self.midlayer = DraftLayer(config)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
+        self.row_dropout = 0.0  # training only: a few answers are soon known by heart [O]
         self.register_buffer("d2t", torch.zeros(config.draft_vocab_size, dtype=torch.long))
         t2d = torch.arange(config.target_vocab_size) < config.draft_vocab_size
         self.register_buffer("t2d", t2d)
@@ -185,6 +186,8 @@ class EagleHead(nn.Module, HubHead, tags=["eagle3"]):
         """
         layer = self.midlayer
         rows = torch.cat((layer.input_layernorm(embeddings), layer.hidden_norm(features)), dim=-1)
+        if self.training and self.row_dropout:
+            rows = F.dropout(rows, self.row_dropout)
         q, k, v = (
             proj(rows).unflatten(-1, (-1, self.config.head_dim)).transpose(-3, -2)
             for proj in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj)

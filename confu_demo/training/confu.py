@@ -97,6 +97,7 @@ class ConfuObjective:
         settings: ConfuSettings,
     ) -> None:
         self.target, self.head, self.settings = target, head, settings
+        head.eagle.row_dropout = settings.training.row_dropout
         self._held_out = group_by_length(held_out, settings.training.batch_tokens)
 
     def read(self, batch: HeadBatch) -> TargetPass:

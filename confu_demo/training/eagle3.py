@@ -57,6 +57,7 @@ class EagleObjective:
         settings: HeadSettings,
     ) -> None:
         self.target, self.head, self.settings = target, head, settings
+        head.row_dropout = settings.row_dropout
         self._held_out = group_by_length(held_out, settings.batch_tokens)
 
     def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:

@@ -29,7 +29,8 @@ class HeadSettings:
     ``shorter_unrolls``: (share of the budget, steps) pairs; until that share is spent only so
     many steps are unrolled, which is cheaper. ``num_candidates`` draft tokens of a batch get
     logits (None: the whole draft vocabulary): with 8,192 of them the output head is half of the
-    drafter's work.
+    drafter's work. ``row_dropout``: of the drafter's normed inputs, against learning few answers
+    by heart.
     """
 
     total_tokens: int | None = None
@@ -38,6 +39,7 @@ class HeadSettings:
     step_decay: float = 0.8
     shorter_unrolls: tuple[tuple[float, int], ...] = ()
     num_candidates: int | None = None
+    row_dropout: float = 0.0
     batch_tokens: int = 2400
     muon_rate: float = 0.01
     adam_rate: float = 0.003
@@ -52,6 +54,8 @@ class HeadSettings:
             raise ValueError("a head needs a budget: total tokens or seconds above zero")
         if self.unroll_steps < 1 or self.evaluations < 1 or self.eval_documents < 1:
             raise ValueError("unroll steps, evaluations and their documents must be 1 or more")
+        if not 0.0 <= self.row_dropout < 1.0:
+            raise ValueError(f"the dropout must be 0 or more and below 1, not {self.row_dropout}")
         if self.num_candidates is not None and self.num_candidates < 1:
             raise ValueError(f"the loss needs 1 candidate or more, not {self.num_candidates}")
 
@@ -159,6 +163,7 @@ class HeadTrainer:
             for group in optimiser.param_groups:
                 group["lr"] = group["base_rate"] * factor
         num_steps = settings.steps_at(self.share_spent())
+        torch.manual_seed(settings.seed * 1_000_003 + self.step)  # of the dropout
         result = self.objective.loss(batch, generator, num_steps)
         result.loss.backward()
         nn.utils.clip_grad_norm_(self.objective.head.parameters(), 1.0)

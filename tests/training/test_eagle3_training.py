@@ -225,3 +225,23 @@ def test_training_takes_the_loss_over_the_candidates_that_the_settings_name() ->
 def test_a_loss_without_candidates_is_refused() -> None:
     with pytest.raises(ValueError, match="needs 1 candidate or more, not 0"):
         replace(SETTINGS, num_candidates=0)
+
+
+def test_rows_are_dropped_while_training_and_never_while_scoring() -> None:
+    batch = random_batch([(24, 3), (22, 4)])
+    learner = objective()
+    whole = float(learner.loss(batch, torch.Generator(), 2).loss.detach())
+    learner = EagleObjective(
+        learner.target, learner.head, [], replace(learner.settings, row_dropout=0.5)
+    )
+    learner.head.train()
+    torch.manual_seed(0)
+    dropped = [float(learner.loss(batch, torch.Generator(), 2).loss.detach()) for _ in range(2)]
+    assert dropped[0] != dropped[1]
+    learner.head.eval()
+    assert float(learner.loss(batch, torch.Generator(), 2).loss.detach()) == whole
+
+
+def test_a_dropout_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be 0 or more and below 1"):
+        replace(SETTINGS, row_dropout=1.0)
