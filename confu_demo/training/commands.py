@@ -1,4 +1,4 @@
-"""``python -m confu_demo train PART`` (corpus, target, ..., ablations).
+"""``python -m confu_demo train PART`` (corpus, target, ..., prompts).
 
 Every command resumes from its checkpoint under ``--work`` (a folder that git ignores) and writes
 the finished part with its model card under ``--out``. The defaults are what the shipped weights
@@ -22,7 +22,7 @@ from confu_demo.training.ablations import NAMES
 from confu_demo.training.cards import language_model_card
 from confu_demo.training.corpus import STREAMS, DocumentEncoder, make_shard, save_shard
 from confu_demo.training.evaluation import score_judge, score_problems, synthetic_pairs
-from confu_demo.training.head_commands import ablations, confu, eagle3, say
+from confu_demo.training.head_commands import ablations, confu, eagle3, prompts, say
 from confu_demo.training.judge import (
     PairMaker,
     SecondRound,
@@ -70,14 +70,16 @@ PARTS = {
     "eagle3": "train the EAGLE-3 head on the target's own outputs",
     "confu": "train the ConFu head, starting from the EAGLE-3 head",
     "ablations": "train ConFu's variants and controls, and print the table that compares them",
+    "prompts": "write the held-out free-text prompts of a suite, from its target's answers",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the six parts as subcommands of ``train``."""
+    """Adds the parts as subcommands of ``train``."""
     parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
     for name, text in PARTS.items():
-        add = parts.add_parser(name, help=text, description=text).add_argument
+        parser = parts.add_parser(name, help=text, description=text)
+        add = parser.add_argument
         add("--work", type=Path, default=Path("checkpoints"), metavar="DIR",
             help="checkpoints and logs (default: checkpoints)")  # fmt: skip
         add("--out", type=Path, default=Path("assets/models/bundled"), metavar="DIR",
@@ -86,6 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add("--threads", type=int, default=None, help="CPU threads (default: all)")
         if name == "corpus":
             add("--shards", type=int, default=8, help="shards a stream (2,048 documents)")
+        elif name == "prompts":
+            parser.set_defaults(tokens=None, documents=0)
         else:
             add("--tokens", type=float, default=None, metavar="N",
                 help="train on N tokens instead of the default")  # fmt: skip
@@ -101,6 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name in ("eagle3", "confu", "ablations"):
             add("--documents", type=int, default=3000,
                 help="own outputs of the target to train on (default: 3000)")  # fmt: skip
+        if name in ("eagle3", "confu", "ablations", "prompts"):
             add("--target", type=Path, default=None, metavar="DIR",
                 help="an instruct model with a chat template: train on its free-text answers "
                 "(default: the suite's own target on word problems)")  # fmt: skip
@@ -246,4 +251,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "eagle3": eagle3,
     "confu": confu,
     "ablations": ablations,
+    "prompts": prompts,
 }

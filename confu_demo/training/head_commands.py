@@ -12,12 +12,14 @@ from dataclasses import replace
 import torch
 from transformers import AutoTokenizer
 
+from confu_demo.data.prompts import PROMPTS
 from confu_demo.training.ablations import NAMES, run_ablations
 from confu_demo.training.chat_outputs import ChatSettings
 from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.eagle3 import EagleSettings, train_eagle3
 from confu_demo.training.head_job import HeadJob
 from confu_demo.training.head_trainer import HeadSettings
+from confu_demo.training.heldout_prompts import make_prompts
 from confu_demo.training.own_outputs import OwnOutputSettings
 
 CHAT_TRAINING = HeadSettings(
@@ -29,7 +31,7 @@ CHAT_TRAINING = HeadSettings(
     eval_documents=64,
 )
 """For free text on a CPU [O], not tuned; the tokens are an argument's."""
-HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000, "ablations": 300_000}
+HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000, "ablations": 300_000, "prompts": 0}
 
 
 def say(line: str) -> None:
@@ -118,3 +120,9 @@ def ablations(args: argparse.Namespace) -> None:
     names = NAMES if args.variants is None else [n.strip() for n in args.variants.split(",")]
     settings = ConfuSettings(training=_head_training(args, "ablations"))
     say(run_ablations(job, args.out / "eagle3", settings, names, say))
+
+
+def prompts(args: argparse.Namespace) -> None:
+    if args.target is None:
+        raise ValueError("name an instruct model with --target: word problems are made by rule")
+    make_prompts(_head_job(args, "prompts"), PROMPTS / args.out.name / "heldout.jsonl", say)

@@ -11,11 +11,17 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
+from confu_demo.data.free_text import Split
 from confu_demo.engine.model_config import default_feature_layers
 from confu_demo.heads.checkpoint import save_head
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
-from confu_demo.training.chat_outputs import ChatOutputs, ChatSettings, load_chat_outputs
+from confu_demo.training.chat_outputs import (
+    ChatDocument,
+    ChatOutputs,
+    ChatSettings,
+    load_chat_outputs,
+)
 from confu_demo.training.head_card import head_card
 from confu_demo.training.head_trainer import HeadSettings, HeadTrainer
 from confu_demo.training.language_model import LanguageModel
@@ -26,6 +32,8 @@ from confu_demo.training.own_outputs import (
     held_out_settings,
     make_own_outputs,
 )
+
+SPLITS: tuple[Split, ...] = ("train", "calibration", "heldout")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,7 @@ def load_material(job: HeadJob, settings: HeadSettings, say: Callable[[str], Non
     target = load_language_model(job.target).eval().requires_grad_(False).to(job.device)
     tokenizer = AutoTokenizer.from_pretrained(job.target, local_files_only=True)
     if job.chat is not None:
-        return _chat_material(job, job.chat, target, tokenizer, settings, say)
+        return _chat_material(job, target, tokenizer, settings, say)
     longest = job.own_outputs.max_new_tokens
     wanted = {
         "train": job.own_outputs,
@@ -103,32 +111,46 @@ def load_material(job: HeadJob, settings: HeadSettings, say: Callable[[str], Non
     )
 
 
+def chat_answers(
+    job: HeadJob,
+    split: Split,
+    eval_documents: int,
+    target: LanguageModel,
+    tokenizer: Any,
+    say: Callable[[str], None],
+) -> list[ChatDocument]:
+    """The target's answers to the prompts of a split, made if missing: as ``job.chat`` has them
+    for training, greedy for ``eval_documents`` of calibration and the job's held-out ones.
+
+    ValueError for a job without such answers.
+    """
+    if job.chat is None:
+        raise ValueError("this job has no free-text answers: name an instruct model with --target")
+    outputs = job.chat
+    if split != "train":
+        count = eval_documents if split == "calibration" else job.heldout_documents
+        outputs = replace(outputs, greedy_share=1.0, split=split, num_documents=count)
+    folder = job.outputs / f"{split}-{outputs.seed}"
+    layers = default_feature_layers(target.config.num_layers)
+    maker = ChatOutputs(target, tokenizer, folder, outputs, layers, say)
+    maker.run(job.outputs_max_seconds if split == "train" else None)
+    return load_chat_outputs(folder, outputs)
+
+
 def _chat_material(
     job: HeadJob,
-    chat: ChatSettings,
     target: LanguageModel,
     tokenizer: Any,
     settings: HeadSettings,
     say: Callable[[str], None],
 ) -> Material:
-    """Answers to free-text prompts; those for evaluation are greedy."""
     from confu_demo.engine.loading import sha256_of_folder
 
-    greedy = replace(chat, greedy_share=1.0)
-    wanted = {
-        "train": chat,
-        "calibration": replace(greedy, split="calibration", num_documents=settings.eval_documents),
-        "heldout": replace(greedy, split="heldout", num_documents=job.heldout_documents),
+    found = {
+        split: chat_answers(job, split, settings.eval_documents, target, tokenizer, say)
+        for split in SPLITS
     }
-    layers = default_feature_layers(target.config.num_layers)
-    found = {}
-    for name, outputs in wanted.items():
-        folder = job.outputs / f"{name}-{outputs.seed}"
-        ChatOutputs(target, tokenizer, folder, outputs, layers, say).run(
-            job.outputs_max_seconds if name == "train" else None
-        )
-        found[name] = load_chat_outputs(folder, outputs)
-    documents = {name: [d.output for d in chats] for name, chats in found.items()}
+    documents = {split: [d.output for d in chats] for split, chats in found.items()}
     categories = [document.category for document in found["heldout"]]
     return Material(
         target, sha256_of_folder(job.target), **documents, heldout_categories=categories
