@@ -1,0 +1,143 @@
+"""The profile: every millisecond belongs to one part, and nothing is left behind in the loop."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from confu_demo.__main__ import main
+from confu_demo.bench.profile import (
+    OFF_CLOCK,
+    OTHER,
+    PARTS,
+    PartClock,
+    Profile,
+    _timed,
+    counted_copies,
+    table_rows,
+    timed_parts,
+)
+from tests.tiny_suite import suite_folder
+
+MACHINE = ("--device", "cpu", "--dtype", "float32", "--threads", "1")
+
+
+def arguments(*more: str) -> list[str]:
+    return [
+        "profile", "--suite", str(suite_folder()), "--problems", "2", "--max-new-tokens", "12",
+        *MACHINE, *more,
+    ]  # fmt: skip
+
+
+def functions() -> list[Any]:
+    return [owner.__dict__[name] for named in PARTS.values() for owner, name in named]
+
+
+def test_a_part_inside_another_stops_the_outer_ones_watch() -> None:
+    clock = PartClock()
+    clock.enter("outer")
+    time.sleep(0.02)
+    clock.enter("inner")
+    time.sleep(0.05)
+    clock.leave()
+    clock.leave()
+    time.sleep(0.02)  # nobody's
+    assert clock.ms["inner"] >= 50
+    assert 20 <= clock.ms["outer"] < 50
+    assert set(clock.ms) == {"outer", "inner"}
+
+
+def test_a_generators_time_is_that_inside_of_it() -> None:
+    clock = PartClock()
+
+    def slow() -> Iterator[int]:
+        time.sleep(0.02)
+        yield 1
+        time.sleep(0.02)
+
+    for _ in _timed(slow, "slow", clock)():
+        time.sleep(0.1)
+    assert 40 <= clock.ms["slow"] < 100
+
+
+def test_the_loop_is_as_before_after_a_profile_also_when_it_fails() -> None:
+    before = functions()
+
+    def fail() -> None:
+        with timed_parts(PartClock()), counted_copies():
+            assert functions() != before
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert functions() == before
+    assert "item" not in torch.Tensor.__dict__
+
+
+def test_values_that_are_brought_to_python_are_counted() -> None:
+    with counted_copies() as copies:
+        tensor = torch.tensor([1, 0])
+        tensor.tolist()
+        if tensor[0]:
+            int(tensor[1])
+    assert copies.count == 3
+
+
+def test_a_profile_has_the_parts_of_every_method_and_their_sum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "profile.json"
+    assert main(arguments("--json", str(path))) == 0
+    found = json.loads(path.read_text(encoding="utf-8"))["profiles"]
+    assert list(found) == ["autoregressive", "prompt_lookup", "eagle3", "confu"]
+    plain, confu = found["autoregressive"]["parts"], found["confu"]["parts"]
+    assert set(plain) == {"target forward", "acceptance", "events", OTHER}
+    assert {"target forward", "draft layer", "draft vocabulary", "tree", "contemplation"} < set(
+        confu
+    )
+    assert found["autoregressive"]["cycles"] >= found["confu"]["cycles"] > 0
+    for of_method in found.values():
+        assert all(ms >= 0 for ms in of_method["parts"].values())
+        assert OFF_CLOCK not in of_method["parts"]
+        assert 0 < of_method["outside_share"] < 1
+        assert of_method["plain_ms"] > 0
+    printed = capsys.readouterr().out
+    assert "\nnot a forward " in printed
+    assert "\ncycle, stopwatches off " in printed
+
+
+def test_the_table_gives_shares_and_marks_parts_that_a_method_lacks() -> None:
+    some = Profile({"target forward": 6.0, "tree": 2.0}, 7.5, 10, 40, 2)
+    other = Profile({"target forward": 9.0, OTHER: 1.0}, 9.5, 20, 20, 2)
+    assert table_rows({"a": some, "b": other}) == [
+        ("target forward", "6.00 (75.0%)", "9.00 (90.0%)"),
+        ("tree", "2.00 (25.0%)", "-"),
+        (OTHER, "-", "1.00 (10.0%)"),
+        ("not a forward", "25.0%", "10.0%"),
+        ("cycle, stopwatches on", "8.00", "10.00"),
+        ("cycle, stopwatches off", "7.50", "9.50"),
+        ("tensor reads by Python", "4.0", "1.0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--methods", "confspec"), "confspec has no profile"),
+        (("--problems", "0"), "problems must be 1 or more"),
+        (("--json", "/nowhere/profile.json"), "/nowhere"),
+    ],
+)
+def test_a_wrong_profile_is_one_line_and_exit_status_2(
+    more: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(*more)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
