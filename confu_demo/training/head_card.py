@@ -60,7 +60,10 @@ def head_card(
     report: dict[str, Any],
     command: str,
     device: str,
+    suite: str = "bundled",
+    dtype: str = "float32",
 ) -> str:
+    """The card's text. ``report["note"]``, where there is one, tells what the figures cannot."""
     some = next(iter(report["heldout"].values()))
     depth = len(some["acceptance"])
     coverage = report.get("draft_vocabulary_coverage")
@@ -73,17 +76,21 @@ def head_card(
     for value in settings.values():
         flat |= value if isinstance(value, dict) else {}
     settings_text = ", ".join(f"{key} {value}" for key, value in flat.items())
+    is_bundled = suite == "bundled"
+    whose = "the target beside it" if is_bundled else f"the target of the suite `{suite}`"
+    prompts = "problems" if is_bundled else "free-text prompts"
+    note = f"\n\n{report['note']}" if report.get("note") else ""
     return f"""---
 license: apache-2.0
 ---
-# confu_demo bundled/{name}
+# confu_demo {suite}/{name}
 
-{_ROLES[name]} {num_parameters / 1e6:.2f} M parameters (float32). It fits the target beside it and
-no other: `config.json` holds the hash of the target's weights.{vocabulary}
+{_ROLES[name]} {num_parameters / 1e6:.2f} M parameters ({dtype}). It fits {whose} and
+no other: `config.json` holds the hash of the target's weights.{vocabulary}{note}
 
 ## Held-out figures
 
-On {report["heldout_documents"]} greedy completions of the target on held-out problems
+On {report["heldout_documents"]} greedy completions of the target on held-out {prompts}
 ({some["positions"]} positions). *Depth d*: share of positions at which the drafter's likeliest
 token at depth d is the target's, the tokens before it being given. *Chain length*: accepted tokens
 + 1 a cycle when decoding greedily with chains of {depth} tokens (no tree), over {some["cycles"]}
@@ -98,7 +105,7 @@ cycles.
 ## How it was made
 
 Trained on {report["documents"]} completions of the target itself ({report["completion_tokens"]}
-tokens; {report["sampled_documents"]} of them sampled, the others greedy) on training problems:
+tokens; {report["sampled_documents"]} of them sampled, the others greedy) on training {prompts}:
 {report["steps"]} steps, {report["tokens"] / 1e6:.2f} M tokens with repetitions and prompts, \
 {report["seconds"]:.0f} s.
 

@@ -172,7 +172,8 @@ def publish(
     figures = {"heldout": scores, "tokens": report["tokens"]}
     save_head(job.out, head.to("cpu"), figures, dtype=job.dtype)
     parameters = sum(parameter.numel() for parameter in head.parameters())
-    card = head_card(name, parameters, settings, report, job.command, job.device)
+    dtype = str(job.dtype or torch.float32).removeprefix("torch.")
+    card = head_card(name, parameters, settings, report, job.command, job.device, job.suite, dtype)
     (job.out / "README.md").write_text(card, encoding="utf-8")
     record = {"settings": settings, **report}
     (job.out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -21,7 +21,7 @@ from confu_demo.training import own_outputs
 from confu_demo.training.anchors import AnchorSettings
 from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.eagle3 import EagleSettings, train_eagle3
-from confu_demo.training.head_card import score_table
+from confu_demo.training.head_card import head_card, score_table
 from confu_demo.training.head_job import HeadJob
 from confu_demo.training.head_trainer import HeadSettings
 from confu_demo.training.language_model import LanguageModel
@@ -145,3 +145,18 @@ def test_confu_does_not_start_from_a_confu_head(made: dict[str, Path], tmp_path:
     with pytest.raises(UnsupportedModel, match="no EAGLE-3 head"):
         train_confu(job, made["confu"], CONFU, lambda line: None)
     assert not (tmp_path / "o").exists()
+
+
+def test_a_card_names_its_suite_and_carries_a_note(made: dict[str, Path]) -> None:
+    record = json.loads((made["eagle3"] / "training.json").read_text(encoding="utf-8"))
+    arguments = ("eagle3", 10, record["settings"], record, "command", "cpu")
+    card = head_card(*arguments)
+    assert "# confu_demo bundled/eagle3" in card
+    assert "It fits the target beside it" in card
+    record["note"] = "Trained in two legs."
+    card = head_card(*arguments, "smollm2-135m", "bfloat16")
+    assert "# confu_demo smollm2-135m/eagle3" in card
+    assert "the target of the suite `smollm2-135m`" in card
+    assert "held-out free-text prompts" in card
+    assert "(bfloat16)" in card
+    assert "\n\nTrained in two legs.\n\n## Held-out" in card
