@@ -22,7 +22,7 @@ from confu_demo.training.ablations import NAMES
 from confu_demo.training.cards import language_model_card
 from confu_demo.training.corpus import STREAMS, DocumentEncoder, make_shard, save_shard
 from confu_demo.training.evaluation import score_judge, score_problems, synthetic_pairs
-from confu_demo.training.head_commands import ablations, confu, eagle3, prompts, say
+from confu_demo.training.head_commands import ablations, confu, eagle3, probe, prompts, say
 from confu_demo.training.judge import (
     PairMaker,
     SecondRound,
@@ -70,6 +70,7 @@ PARTS = {
     "eagle3": "train the EAGLE-3 head on the target's own outputs",
     "confu": "train the ConFu head, starting from the EAGLE-3 head",
     "ablations": "train ConFu's variants and controls, and print the table that compares them",
+    "probe": "measure whether contemplate tokens know more of what comes than ordinary rows do",
     "prompts": "write the held-out free-text prompts of a suite, from its target's answers",
 }
 
@@ -102,10 +103,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--pairs", type=int, default=6000, help="on-policy problems (default: 6000)")
             add("--only", choices=("target", "draft"), default=None,
                 help="train one of the two: heads fit only the target they saw")  # fmt: skip
-        if name in ("eagle3", "confu", "ablations"):
+        if name in ("eagle3", "confu", "ablations", "probe"):
             add("--documents", type=int, default=3000,
                 help="own outputs of the target to train on (default: 3000)")  # fmt: skip
-        if name in ("eagle3", "confu", "ablations", "prompts"):
+        if name in ("eagle3", "confu", "ablations", "probe", "prompts"):
             add("--target", type=Path, default=None, metavar="DIR",
                 help="an instruct model with a chat template: train on its free-text answers "
                 "(default: the suite's own target on word problems)")  # fmt: skip
@@ -251,5 +252,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "eagle3": eagle3,
     "confu": confu,
     "ablations": ablations,
+    "probe": probe,
     "prompts": prompts,
 }

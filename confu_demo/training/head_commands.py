@@ -1,4 +1,4 @@
-"""``python -m confu_demo train {eagle3,confu,ablations}``: from arguments to head trainings.
+"""What ``train eagle3``, ``confu``, ``ablations``, ``probe`` and ``prompts`` do with arguments.
 
 Owns the settings that the shipped heads were made with, on word problems and on free text. The
 arguments themselves are declared in :mod:`confu_demo.training.commands`.
@@ -17,6 +17,7 @@ from confu_demo.training.ablations import NAMES, run_ablations
 from confu_demo.training.chat_outputs import ChatSettings
 from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.eagle3 import EagleSettings, train_eagle3
+from confu_demo.training.foresight_probe import ProbeSettings, run_probe
 from confu_demo.training.head_job import HeadJob
 from confu_demo.training.head_trainer import HeadSettings
 from confu_demo.training.heldout_prompts import make_prompts
@@ -39,6 +40,7 @@ steps over the whole draft vocabulary stood at 0.33 after 15."""
 CHAT_CONTINUING = replace(CHAT_TRAINING, shorter_unrolls=(), muon_rate=0.005, adam_rate=0.0005)
 """For what starts from a trained EAGLE-3 head: ConFu, its variants and the control."""
 HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000, "ablations": 300_000, "prompts": 0}
+HEAD_TOKENS["probe"] = ProbeSettings().num_tokens
 
 
 def say(line: str) -> None:
@@ -128,6 +130,12 @@ def ablations(args: argparse.Namespace) -> None:
     names = NAMES if args.variants is None else [n.strip() for n in args.variants.split(",")]
     settings = ConfuSettings(training=_head_training(args, "ablations"))
     say(run_ablations(job, args.out / "eagle3", settings, names, say))
+
+
+def probe(args: argparse.Namespace) -> None:
+    job = _head_job(args, "probe")
+    settings = ProbeSettings(num_tokens=_head_tokens(args, "probe"))
+    say(run_probe(job, args.out / "confu", settings, _head_training(args, "probe"), say))
 
 
 def prompts(args: argparse.Namespace) -> None:
