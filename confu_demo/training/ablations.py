@@ -35,6 +35,8 @@ VARIANTS: dict[str, Callable[[ConfuSettings], ConfuSettings]] = {
         settings, anchors=replace(settings.anchors, max_reach=0)
     ),
     "without mixtures": lambda settings: replace(settings, num_experts=1, experts_per_token=1),
+    "2 contemplate tokens": lambda settings: replace(settings, num_contemplate_tokens=2),
+    "4 contemplate tokens": lambda settings: replace(settings, num_contemplate_tokens=4),
     "f from the last layer": lambda settings: replace(settings, future_source="last"),
 }
 NAMES = (CONTROL, *VARIANTS)

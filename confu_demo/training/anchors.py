@@ -91,20 +91,24 @@ def pack_rows(rows: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(kept, rows.gather(1, order), 0), kept
 
 
-def con_mask(batch: HeadBatch, anchors: Anchors, num_soft: int) -> Tensor:
-    """Bool[B, K, s + S + K]: a [con] sees the soft prompts, the tokens up to its anchor and
-    itself. For s = 1, S = 3 and anchors 0 and 2::
+def con_mask(batch: HeadBatch, anchors: Anchors, num_soft: int, num_each: int = 1) -> Tensor:
+    """Bool[B, K * n, s + S + K * n]: the n = ``num_each`` [con] of an anchor see the soft prompts,
+    the tokens up to their anchor, and the earlier ones of the same anchor and themselves. For
+    s = 1, S = 3, n = 1 and anchors 0 and 2::
 
                soft  tokens  con
         con 0  1     1 0 0   1 0
         con 2  1     1 1 1   0 1
     """
-    places = anchors.places
-    num_documents, num_anchors = places.shape
-    tokens = torch.arange(batch.token_ids.size(1), device=places.device)
-    own = torch.eye(num_anchors, dtype=torch.bool, device=places.device)
+    places = anchors.places.repeat_interleave(num_each, dim=1)
+    num_documents, num_con = places.shape
+    device = places.device
+    tokens = torch.arange(batch.token_ids.size(1), device=device)
+    number = torch.arange(num_con, device=device)
+    same = number[:, None] // num_each == number // num_each
+    own = same & (number <= number[:, None])
     parts = (
-        torch.ones(num_documents, num_anchors, num_soft, dtype=torch.bool, device=places.device),
+        torch.ones(num_documents, num_con, num_soft, dtype=torch.bool, device=device),
         tokens <= places[..., None],
         own.expand(num_documents, -1, -1),
     )

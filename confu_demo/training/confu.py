@@ -48,6 +48,7 @@ from confu_demo.training.confu_pass import (
     future_columns,
 )
 from confu_demo.training.drafter_unroll import (
+    FutureColumns,
     UnrollResult,
     gather_rows,
     unroll,
@@ -82,8 +83,13 @@ class ConfuSettings:
     experts_per_token: int = 2
     future_dropout: float = 0.15
     future_source: FutureSource = "fused"
+    num_contemplate_tokens: int = 1  # of an anchor; decoding knows one, more are an ablation
     initial_future_bias: float = 0.0  # at -6, f off in effect, no gradient ever switched it on
     future_bias_rate: float = 0.1  # a scalar with several units to travel
+
+    def __post_init__(self) -> None:
+        if self.num_contemplate_tokens < 1:
+            raise ValueError("an anchor has 1 contemplate token or more")
 
 
 class ConfuObjective:
@@ -105,8 +111,11 @@ class ConfuObjective:
         return read_target(self.target, batch, eagle.config.feature_layers, eagle.t2d)
 
     def contemplated(self, batch: HeadBatch, answers: TargetPass, anchors: Anchors) -> Tensor:
-        source = self.settings.future_source
-        return contemplate(self.target, self.head, batch, answers, anchors, source)
+        settings = self.settings
+        return contemplate(
+            self.target, self.head, batch, answers, anchors,
+            settings.future_source, settings.num_contemplate_tokens,
+        )  # fmt: skip
 
     def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
         """Random anchors; the rows that they serve; f hidden from some of these."""
@@ -137,12 +146,15 @@ class ConfuObjective:
         """The loss over ``rows``; ``visible`` None leaves the future token out altogether."""
         eagle, training = self.head.eagle, self.settings.training
         fused = eagle.fuse(answers.features)
-        column = None
+        columns: list[FutureColumns] = []
         if visible is not None:
             serving, starts = serving_anchor(anchors, rows), gather_rows(fused, rows)
-            column = future_columns(self.head, con_features, anchors, starts, serving, visible)
+            columns = future_columns(
+                self.head, con_features, anchors, starts, serving, visible,
+                self.settings.num_contemplate_tokens,
+            )  # fmt: skip
         steps = num_steps or training.unroll_steps
-        outputs = unroll(eagle, answers.embeddings, fused, rows, steps, column)
+        outputs = unroll(eagle, answers.embeddings, fused, rows, steps, columns)
         return unroll_loss(
             eagle, outputs, answers, rows, valid, batch.lengths,
             training.step_decay, num_candidates,
@@ -211,8 +223,11 @@ def train_confu(
     """Trains (or goes on) from the EAGLE-3 head in ``eagle_folder`` and writes the head with its
     card; returns its folder. ``control`` trains the EAGLE-3 head itself for the same budget.
 
-    Raises the loaders' errors, UnsupportedModel where ``eagle_folder`` holds no EAGLE-3 head.
+    Raises the loaders' errors, UnsupportedModel where ``eagle_folder`` holds no EAGLE-3 head,
+    ValueError for a head that decoding would not know how to use.
     """
+    if settings.num_contemplate_tokens != 1 or settings.future_source != "fused":
+        raise ValueError("decoding reads one [con] through the fusion; train others as ablations")
     material = load_material(job, settings.training, say)
     target = material.target
     info = TargetInfo.of(target.config, material.target_sha256)

@@ -33,9 +33,11 @@ def contemplate(
     answers: TargetPass,
     anchors: Anchors,
     source: FutureSource = "fused",
+    num_each: int = 1,
 ) -> Tensor:
     """Target features of the [con] at each anchor, [B, K, 3 * D], with gradients into soft
-    prompts and [con] mixture; from the "last" layer its un-normalised state [B, K, D]."""
+    prompts and [con] mixture; from the "last" layer its un-normalised state [B, K, D]. With
+    ``num_each`` [con] one after the other at an anchor, theirs side by side: [B, K, n * 3 * D]."""
     layers = head.config.eagle.feature_layers
     con, _ = head.con_mixture(gather_rows(answers.features, anchors.routed_from))
     soft = head.soft_prompt.embeddings[None]
@@ -58,9 +60,13 @@ def contemplate(
             )
         ]
     )
-    mask = con_mask(batch, anchors, num_soft)
-    output = target(con, anchors.places + 1, mask, past, feature_layers=layers)
-    return output.hidden if source == "last" else output.features
+    mask = con_mask(batch, anchors, num_soft, num_each)
+    con = con.repeat_interleave(num_each, dim=1)
+    nth = torch.arange(num_each, device=con.device).repeat(anchors.places.size(1))
+    positions = anchors.places.repeat_interleave(num_each, dim=1) + 1 + nth
+    output = target(con, positions, mask, past, feature_layers=layers)
+    states = output.hidden if source == "last" else output.features
+    return states.reshape(num_documents, anchors.places.size(1), -1)
 
 
 def future_columns(
@@ -70,21 +76,25 @@ def future_columns(
     fused_rows: Tensor,
     serving: Tensor,
     visible: Tensor,
-) -> FutureColumns:
-    """The future token of every row: f and position from the anchor that serves it, embedding
-    from the fused feature of the row's own token, which is the last accepted one of a cycle that
-    starts there.
+    num_each: int = 1,
+) -> list[FutureColumns]:
+    """The future tokens of every row, ``num_each`` of them: f and position from the anchor that
+    serves it, embedding from the fused feature of the row's own token, which is the last accepted
+    one of a cycle that starts there.
 
-    ``con_features`` [B, K, 3 * D]; ``fused_rows`` [B, R, D]; ``serving`` Long[B, R]; ``visible``
-    Bool[B, R]: rows that have a future token.
+    ``con_features`` [B, K, n * 3 * D]; ``fused_rows`` [B, R, D]; ``serving`` Long[B, R];
+    ``visible`` Bool[B, R]: rows that have future tokens.
     """
     index = serving.clamp(min=0)
-    is_fused = con_features.size(-1) == head.config.eagle.hidden_size  # read after the last layer
-    future = gather_rows(con_features if is_fused else head.eagle.fuse(con_features), index)
     embedding, _ = head.future_mixture(fused_rows)
-    positions = anchors.places.gather(1, index) + 1
-    _, keys, values = head.eagle.project(embedding, future, positions)
-    return FutureColumns(keys, values, head.future_bias, visible & (serving >= 0))
+    first = anchors.places.gather(1, index) + 1
+    columns = []
+    for nth, states in enumerate(con_features.chunk(num_each, dim=-1)):
+        is_fused = states.size(-1) == head.config.eagle.hidden_size  # read after the last layer
+        future = gather_rows(states if is_fused else head.eagle.fuse(states), index)
+        _, keys, values = head.eagle.project(embedding, future, first + nth)
+        columns.append(FutureColumns(keys, values, head.future_bias, visible & (serving >= 0)))
+    return columns
 
 
 def changed_future(

@@ -21,6 +21,7 @@ Shape letters: B documents, S tokens, R rows, D hidden, H and H_kv heads, ``hd``
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,7 +53,7 @@ def unroll(
     fused: Tensor,
     rows: Tensor,
     num_steps: int,
-    column: FutureColumns | None = None,
+    columns: Sequence[FutureColumns] = (),
 ) -> list[Tensor]:
     """Un-normalised outputs [B, R, D] of every step.
 
@@ -69,7 +70,7 @@ def unroll(
     hidden = (keys_at > rows[..., None])[:, None]  # [B, 1, R, S - 1]
     bias = torch.zeros_like(hidden, dtype=fused.dtype).masked_fill(hidden, lowest)
     own: list[tuple[Tensor, Tensor, Tensor | None]] = []
-    if column is not None:
+    for column in columns:
         seen = torch.where(column.visible, column.bias, lowest)[:, None]  # [B, 1, R]
         own.append((column.keys, column.values, seen))
     outputs = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,11 +18,12 @@ from confu_demo.training.anchors import (
     routed_from,
     serving_anchor,
 )
-from confu_demo.training.confu import ConfuObjective, ConfuSettings, initial_confu
+from confu_demo.training.confu import ConfuObjective, ConfuSettings, initial_confu, train_confu
 from confu_demo.training.confu_pass import changed_future, contemplate, future_columns
 from confu_demo.training.drafter_unroll import gather_rows, unroll
 from confu_demo.training.eagle3 import EagleObjective
 from confu_demo.training.head_batches import root_rows
+from confu_demo.training.head_job import HeadJob
 from confu_demo.training.head_trainer import HeadSettings, make_optimisers
 from tests.training.head_kit import (
     VOCAB_SIZE,
@@ -110,6 +112,83 @@ def test_con_rows_see_soft_prompts_their_past_and_themselves() -> None:
     batch = random_batch([(3, 1)])
     mask = con_mask(batch, anchors_at([[0, 2]], [[0, 0]]), num_soft=1)
     assert mask.int().tolist() == [[[1, 1, 0, 0, 1, 0], [1, 1, 1, 1, 0, 1]]]
+
+
+def test_later_con_tokens_of_an_anchor_see_the_earlier_ones_of_that_anchor_alone() -> None:
+    batch = random_batch([(3, 1)])
+    mask = con_mask(batch, anchors_at([[0, 2]], [[0, 0]]), num_soft=1, num_each=2)
+    assert mask.int().tolist() == [
+        [
+            [1, 1, 0, 0, 1, 0, 0, 0],
+            [1, 1, 0, 0, 1, 1, 0, 0],
+            [1, 1, 1, 1, 0, 0, 1, 0],
+            [1, 1, 1, 1, 0, 0, 1, 1],
+        ]
+    ]
+
+
+@torch.no_grad()
+def test_the_second_con_token_follows_the_first_as_in_a_fresh_forward() -> None:
+    target, head = tiny_target(), random_confu()
+    model = lean_twin(target)
+    batch = random_batch([(12, 3)])
+    learner = ConfuObjective(target, head, [], replace(SETTINGS, num_contemplate_tokens=2))
+    answers = learner.read(batch)
+    anchors = anchors_at([[2, 6]], [[0, 0]])
+    alone = contemplate(target, head, batch, answers, anchors)
+    width = alone.size(-1)
+    ours = learner.contemplated(batch, answers, anchors)
+    assert ours.shape == (1, 2, 2 * width)
+    torch.testing.assert_close(ours[..., :width], alone)
+    side = model.side_key_values(head.soft_prompt.embeddings)
+    for index, anchor in enumerate((2, 6)):
+        routed = answers.features[0, anchors.routed_from[0, index]][None]
+        con = head.con_mixture(routed)[0].expand(2, -1)
+        theirs = model.forward(
+            model.new_cache(20),
+            embeddings=torch.cat((model.embed(batch.token_ids[0, : anchor + 1]), con)),
+            side=side,
+            side_rows=torch.arange(anchor + 3) > anchor,
+            feature_layers=head.config.eagle.feature_layers,
+        ).features
+        assert theirs is not None
+        torch.testing.assert_close(ours[0, index, width:], theirs[-1], atol=2e-5, rtol=0.0)
+
+
+def test_two_future_tokens_have_a_column_each_at_their_own_positions() -> None:
+    learner = objective()
+    learner.settings = replace(learner.settings, num_contemplate_tokens=2)
+    batch = random_batch([(18, 3)])
+    answers = learner.read(batch)
+    rows, valid = root_rows(batch)
+    anchors = every_row(rows, valid, 3, generator())
+    con_features = learner.contemplated(batch, answers, anchors)
+    starts = gather_rows(learner.head.eagle.fuse(answers.features), rows)
+    serving = serving_anchor(anchors, rows)
+    both = future_columns(learner.head, con_features, anchors, starts, serving, valid, 2)
+    first, second = con_features.chunk(2, dim=-1)
+    later = replace(anchors, places=anchors.places + 1)
+    for column, features, at in ((both[0], first, anchors), (both[1], second, later)):
+        (alone,) = future_columns(learner.head, features, at, starts, serving, valid)
+        torch.testing.assert_close(column.keys, alone.keys)
+        torch.testing.assert_close(column.values, alone.values)
+    loss = learner.loss(batch, generator(), 2).loss
+    loss.backward()
+    grad = learner.head.soft_prompt.embeddings.grad
+    assert grad is not None
+    assert grad.abs().sum() > 0
+
+
+def test_a_head_that_decoding_could_not_use_is_not_trained(tmp_path: Path) -> None:
+    job = HeadJob(target=tmp_path, outputs=tmp_path, work=tmp_path, out=tmp_path)
+    for settings in (
+        replace(SETTINGS, num_contemplate_tokens=2),
+        replace(SETTINGS, future_source="last"),
+    ):
+        with pytest.raises(ValueError, match="train others as ablations"):
+            train_confu(job, tmp_path, settings)
+    with pytest.raises(ValueError, match="1 contemplate token or more"):
+        replace(SETTINGS, num_contemplate_tokens=0)
 
 
 def test_packing_keeps_valid_rows_in_order() -> None:

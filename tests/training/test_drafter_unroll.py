@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -56,12 +57,12 @@ def log_probs_along(head: EagleHead, outputs: list[Tensor], batch: HeadBatch, ro
 
 
 def unrolled_chain(
-    head: EagleHead, batch: HeadBatch, row: int, steps: int, column: FutureColumns | None = None
+    head: EagleHead, batch: HeadBatch, row: int, steps: int, columns: Sequence[FutureColumns] = ()
 ) -> Tensor:
     answers = read_target(tiny_target(), batch, LAYERS, head.t2d)
     fused = head.fuse(answers.features)
     rows = torch.full((len(batch.lengths), 1), row)
-    outputs = unroll(head, answers.embeddings, fused, rows, steps, column)
+    outputs = unroll(head, answers.embeddings, fused, rows, steps, columns)
     return log_probs_along(head, outputs, batch, row)
 
 
@@ -199,7 +200,7 @@ def test_many_rows_of_many_documents_equal_one_row_at_a_time() -> None:
     keys, values = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
     visible = torch.rand(rows.shape, generator=generator) < 0.5
     column = FutureColumns(keys, values, torch.tensor(0.4, dtype=torch.float64), visible)
-    with_column = unroll(head, answers.embeddings, fused, rows, 3, column)
+    with_column = unroll(head, answers.embeddings, fused, rows, 3, [column])
     for document, place in valid.nonzero().tolist():
         row = int(rows[document, place])
         num_steps = min(3, int(batch.lengths[document]) - row - 1)
