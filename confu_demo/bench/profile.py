@@ -31,6 +31,7 @@ from confu_demo.decoding import (
     drafting,
     eagle3,
     growth,
+    host_pool,
     packed_head,
     prompt_lookup,
     run,
@@ -48,7 +49,8 @@ OTHER = "other"
 OFF_CLOCK = "off the clock"
 """What f foresees is computed for display while the run's clock stands still."""
 _GROWTHS = ("weigh", "width", "num_nodes", "num_con", "learn")
-_POOL = ("expand", "narrow", "frontier_scores", "ranked_scores", "is_settled", "tree")
+_POOL = ("expand", "narrow", "tree")
+_LOOKS = ("frontier_scores", "ranked_scores", "is_settled")
 _CONTEMPLATION = ("verify_forward", "future_input", "follow")
 _EVENTS = ("started", "prefilled", "cut", "commit", "count_verify", "end_cycle", "finished")
 
@@ -57,7 +59,11 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "draft layer": [(packed_head.PackedHead, name) for name in ("fuse", "project", "finish")],
     "draft vocabulary": [(packed_head.PackedHead, "best_children")],
     "drafter's rows": [(drafting.Drafter, name) for name in ("_add_rows", "_tree_rows")],
-    "tree": [(drafting.Drafter, "propose"), *((draft_tree.CandidatePool, n) for n in _POOL)],
+    "tree": [
+        (drafting.Drafter, "propose"),
+        *((draft_tree.CandidatePool, name) for name in _POOL),
+        *((host_pool.HostPool, name) for name in (*_POOL, *_LOOKS)),
+    ],
     "tree planning": [
         *((growth.FixedGrowth, name) for name in _GROWTHS),
         *((auto_growth.AutoGrowth, name) for name in _GROWTHS),

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from confu_demo.config import AUTO_BUDGET, DecodeConfig, TreeConfig
 from confu_demo.decoding.calibration import PRIOR_SIBLINGS, Calibration, expected_tokens
-from confu_demo.decoding.draft_tree import CandidatePool, TokenTree
-from confu_demo.decoding.growth import FixedGrowth, Growth
+from confu_demo.decoding.draft_tree import TokenTree
+from confu_demo.decoding.growth import FixedGrowth, Growth, Pool
+from confu_demo.decoding.host_pool import HostPool
 from confu_demo.decoding.tree_plan import (
     FUTURE_WORTH,
     CycleCosts,
@@ -55,7 +56,7 @@ class AutoGrowth:
         self, limits: TreeConfig, budget: int, costs: CycleCosts, *, may_look: bool
     ) -> None:
         self._costs = costs
-        self._limits, self._budget, self._may_look = limits, budget, may_look
+        self._limits, self._budget, self.may_look = limits, budget, may_look
         most = limits.num_nodes
         self._rows_ms = costs.verify.table(2 * most)
         self._nodes_ms = [self._rows_ms[rows_with(n, self._reckoned_con)] for n in range(most + 1)]
@@ -93,9 +94,9 @@ class AutoGrowth:
         self._depth += 1
         return (log_probs + shift).clamp_(max=0.0) if shift > 0.0 else log_probs + shift
 
-    def width(self, level: int, pool: CandidatePool) -> int:
-        if self._may_look:
-            frontier = [math.exp(score) for score in pool.frontier_scores.tolist()]
+    def width(self, level: int, pool: Pool) -> int:
+        if isinstance(pool, HostPool):
+            frontier = [math.exp(score) for score in pool.frontier_scores]
             hit = self._hit_rates[level + 1]  # of the frontier's children
             row_ms = self._row_ms[self._num_rows]
             width = worthy_width(frontier, hit, self._rate, row_ms, self._level_ms)
@@ -105,17 +106,16 @@ class AutoGrowth:
             self._widths.append(width)
         return width
 
-    def num_nodes(self, pool: CandidatePool) -> int:
-        if not self._may_look:
+    def num_nodes(self, pool: Pool) -> int:
+        if not isinstance(pool, HostPool):
             return self._plan.num_nodes
-        scores = pool.ranked_scores[: self._limits.num_nodes].tolist()
-        chances = [math.exp(score) for score in scores]
+        chances = [math.exp(score) for score in pool.ranked_scores[: self._limits.num_nodes]]
         return best_count(chances, self._nodes_ms, self._rate, least=1)
 
     def num_con(self, tree: TokenTree) -> int:
         if self._budget != AUTO_BUDGET:
             self._num_con = self._budget
-        elif self._may_look:
+        elif self.may_look:
             shares = tree.last_accepted.tolist()
             last = [shares[0], *sorted(shares[1:], reverse=True)]
             num, rate = tree.num_nodes, self._rate
@@ -139,7 +139,7 @@ class AutoGrowth:
         self._cycles += 1
         self._num_rows = num_rows
         is_due = self._cycles in (2, 4, 8) or self._cycles % _PLAN_EVERY == 0
-        if is_due and not self._may_look:
+        if is_due and not self.may_look:
             self._plan = self._new_plan()
         self._begin_cycle()
         return plan

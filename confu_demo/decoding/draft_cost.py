@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from confu_demo.config import TreeConfig
-from confu_demo.decoding.draft_tree import CandidatePool
 from confu_demo.decoding.drafting import Drafter
-from confu_demo.decoding.growth import FixedGrowth
+from confu_demo.decoding.growth import FixedGrowth, Pool
 from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.engine.forward_cost import PAST, CostCurve
 
@@ -43,11 +42,11 @@ class DraftCost:
 class _Scripted(FixedGrowth):
     """Trees of ``levels`` levels that expand ``nodes`` nodes each."""
 
-    def __init__(self, tree: TreeConfig, nodes: int, levels: int) -> None:
-        super().__init__(tree, may_look=False)
+    def __init__(self, tree: TreeConfig, nodes: int, levels: int, *, may_look: bool) -> None:
+        super().__init__(tree, may_look=may_look)
         self._nodes, self._levels = nodes, levels
 
-    def width(self, level: int, pool: CandidatePool) -> int:
+    def width(self, level: int, pool: Pool) -> int:
         return self._nodes if level < self._levels else 0
 
 
@@ -62,7 +61,7 @@ def draft_jobs(head: PackedHead, future_bias: float | None) -> list[Callable[[],
     fused = head.like.new_zeros(_NEW_TOKENS, config.hidden_size)
 
     def job(nodes: int, levels: int) -> Callable[[], object]:
-        growth = _Scripted(tree, nodes, levels)
+        growth = _Scripted(tree, nodes, levels, may_look=head.like.device.type == "cpu")
         drafter = Drafter(head, past + _NEW_TOKENS, tree, future_bias, growth)
 
         def run() -> object:

@@ -83,7 +83,8 @@ class Frontier:
 
 
 class CandidatePool:
-    """Candidates of a growing tree. Index 0 is the root with score 0, so it is always best."""
+    """Candidates of a growing tree. Index 0 is the root with score 0, so it is always best.
+    :class:`confu_demo.decoding.host_pool.HostPool` does the same where looking is free."""
 
     def __init__(self, root_id: Tensor, weigh: Callable[[Tensor], Tensor] | None = None) -> None:
         """``root_id`` Long[1], on the device. ``weigh`` turns the drafter's log-probabilities
@@ -120,24 +121,6 @@ class CandidatePool:
         self._frontier = self._frontier[:width]
         self._frontier_scores = self._frontier_scores[:width]
         return Frontier(frontier.token_ids[:width], frontier.rows[:width])
-
-    @property
-    def frontier_scores(self) -> Tensor:
-        """float[F], best first."""
-        return self._frontier_scores
-
-    @property
-    def ranked_scores(self) -> Tensor:
-        """float[C] of all candidates, best first: the root's 0 leads."""
-        return torch.cat(self._scores).sort(descending=True).values
-
-    def is_settled(self, num_nodes: int) -> bool:
-        """True when no further child can enter the best ``num_nodes``: a child scores at most
-        its parent, and on equal scores the earlier candidate wins. Copies to the host."""
-        if self._count < num_nodes:
-            return False
-        worst_chosen = torch.cat(self._scores).topk(num_nodes).values[-1]
-        return bool(worst_chosen >= self._frontier_scores[0])
 
     def tree(self, num_nodes: int) -> TokenTree:
         """The best ``num_nodes`` candidates (all, if there are fewer), root included."""

@@ -25,6 +25,7 @@ from torch import Tensor
 from confu_demo.config import TreeConfig
 from confu_demo.decoding.draft_tree import CandidatePool, TokenTree, chain
 from confu_demo.decoding.growth import FixedGrowth, Growth
+from confu_demo.decoding.host_pool import HostPool
 from confu_demo.decoding.packed_head import PackedHead
 
 
@@ -92,7 +93,8 @@ class Drafter:
             # Nothing to draft, now or later: the run ends with this cycle, or never drafts.
             return chain(token_ids[-1:].tolist(), head.like.device)
         growth = self._growth
-        pool = CandidatePool(token_ids[-1:], growth.weigh)
+        make_pool = HostPool if growth.may_look else CandidatePool
+        pool = make_pool(token_ids[-1:], growth.weigh)
         hidden = self._add_rows(head.target.embed(token_ids), fused, future)
         self.num_forwards += 1
         next_position = self.num_rows

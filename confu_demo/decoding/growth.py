@@ -14,8 +14,11 @@ from torch import Tensor
 
 from confu_demo.config import TreeConfig
 from confu_demo.decoding.draft_tree import CandidatePool, TokenTree
+from confu_demo.decoding.host_pool import HostPool
 from confu_demo.decoding.verification import HostTree
 from confu_demo.trace import DraftPlan, MeasuredCosts
+
+Pool = CandidatePool | HostPool
 
 
 class Growth(Protocol):
@@ -26,15 +29,21 @@ class Growth(Protocol):
         """What the decisions rest on; None where there is nothing to decide."""
         ...
 
+    @property
+    def may_look(self) -> bool:
+        """Whether Python may read scores while a tree grows. Then ``width`` and ``num_nodes`` get
+        a HostPool, else a CandidatePool, at which they must not look."""
+        ...
+
     def weigh(self, log_probs: Tensor) -> Tensor:
         """The drafter's log-probabilities -> log-probabilities of acceptance, none above 0."""
         ...
 
-    def width(self, level: int, pool: CandidatePool) -> int:
+    def width(self, level: int, pool: Pool) -> int:
         """How many of the frontier's nodes level ``level`` (from 0) expands; 0 ends growing."""
         ...
 
-    def num_nodes(self, pool: CandidatePool) -> int:
+    def num_nodes(self, pool: Pool) -> int:
         """How many candidates are verified, root included."""
         ...
 
@@ -54,7 +63,7 @@ class FixedGrowth:
     def __init__(self, tree: TreeConfig, budget: int = -1, *, may_look: bool = True) -> None:
         """``may_look``: growing may end early where no child can enter the tree any more, at
         the price of a copy to the host."""
-        self._tree, self._budget, self._may_look = tree, budget, may_look
+        self._tree, self._budget, self.may_look = tree, budget, may_look
 
     @property
     def costs(self) -> MeasuredCosts | None:
@@ -63,11 +72,11 @@ class FixedGrowth:
     def weigh(self, log_probs: Tensor) -> Tensor:
         return log_probs
 
-    def width(self, level: int, pool: CandidatePool) -> int:
-        is_enough = self._may_look and pool.is_settled(self._tree.num_nodes)
+    def width(self, level: int, pool: Pool) -> int:
+        is_enough = isinstance(pool, HostPool) and pool.is_settled(self._tree.num_nodes)
         return 0 if is_enough else self._tree.top_k
 
-    def num_nodes(self, pool: CandidatePool) -> int:
+    def num_nodes(self, pool: Pool) -> int:
         return self._tree.num_nodes
 
     def num_con(self, tree: TokenTree) -> int:

@@ -170,7 +170,7 @@ def test_looking_early_saves_forwards_and_changes_nothing(monkeypatch: pytest.Mo
     config = TreeConfig(num_nodes=4, depth=6, top_k=3)
     looking = Drafter(PackedHead(head, model), 12, config)
     tree = looking.propose(TEXT[1:], looking.fuse(features), 9)
-    monkeypatch.setattr("confu_demo.decoding.draft_tree.CandidatePool.is_settled", lambda *_: False)
+    monkeypatch.setattr("confu_demo.decoding.host_pool.HostPool.is_settled", lambda *_: False)
     blind = Drafter(PackedHead(head, model), 12, config)
     expected = blind.propose(TEXT[1:], blind.fuse(features), 9)
     assert tree.token_ids.tolist() == expected.token_ids.tolist()
