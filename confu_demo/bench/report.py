@@ -34,6 +34,10 @@ def method_report(results: Sequence[ProblemResult]) -> dict[str, Any]:
         "speedup_quartiles": [spread[0], spread[2]] if spread else None,
         "acceptance_length": ratio(in_cycles, cycles),
         "accuracy": ratio(right, len(checked)),
+        "cut_at_limit": sum(
+            result.answer_correct is not None and result.run.metrics.finish_reason == "length"
+            for result in good
+        ),
         "accuracy_interval": _listed(wilson_interval(right, len(checked))),
         "tokens_per_s": ratio(1000.0 * tokens, decode_ms),
         "num_tokens_mean": ratio(tokens, len(good)),
@@ -85,6 +89,17 @@ TABLE_HEADER = (
 
 def table_rows(methods: dict[str, dict[str, Any]]) -> list[Sequence[str]]:
     return [_row(method, values) for method, values in methods.items()]
+
+
+def cut_lines(methods: dict[str, dict[str, Any]]) -> list[str]:
+    """A hint where runs had an answer to find and ended before it."""
+    cut = {method: values["cut_at_limit"] for method, values in methods.items()}
+    named = ", ".join(f"{count} of {method}" for method, count in cut.items() if count)
+    if not named:
+        return []
+    return [
+        f"cut at the limit, and so counted as not right: {named} (--max-new-tokens allows more)"
+    ]
 
 
 def step_lines(methods: dict[str, dict[str, Any]]) -> list[str]:

@@ -15,7 +15,7 @@ from confu_demo.bench.generate_baseline import generate_line, measure_generate
 from confu_demo.bench.measure import ProblemResult, measure
 from confu_demo.bench.processes import Processes
 from confu_demo.bench.race_check import check_line, check_race
-from confu_demo.bench.report import TABLE_HEADER, methods_report, step_lines, table_rows
+from confu_demo.bench.report import TABLE_HEADER, cut_lines, methods_report, step_lines, table_rows
 from confu_demo.bench.settings import BenchSettings
 from confu_demo.cli.errors import LANE_FAILED, report, user_errors
 from confu_demo.cli.fetch_command import provide_weights
@@ -165,7 +165,7 @@ def _print(output: dict[str, Any], provenance: Provenance, threads: str) -> None
         f"{provenance.dtype}, {threads}, commit {provenance.commit}\n"
     )
     print(format_table(TABLE_HEADER, table_rows(output["methods"])))
-    print("\n".join(["", *step_lines(output["methods"])]))
+    print("\n".join(["", *cut_lines(output["methods"]), *step_lines(output["methods"])]))
     if output["acceptance"] is not None:
         print(output["acceptance"]["table"] + "\n")
     if output["generate_baseline"] is not None:

@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 
 from confu_demo.bench.measure import LaneRun, ProblemResult
-from confu_demo.bench.report import method_report, methods_report, step_lines, table_rows
+from confu_demo.bench.report import (
+    cut_lines,
+    method_report,
+    methods_report,
+    step_lines,
+    table_rows,
+)
 from confu_demo.cli.tables import format_table
 from confu_demo.metrics import summary, verdict_pairs
+from confu_demo.trace import FinishReason
 from tests.traces import step_run, token_run
 
 
@@ -85,3 +92,17 @@ def test_prompts_without_an_answer_count_neither_as_right_nor_as_wrong():
     free = [replace(result, answer_correct=None) for result in RESULTS]
     assert method_report(free)["accuracy"] is None
     assert method_report([*free, RESULTS[0]])["accuracy"] == 1.0
+
+
+def test_runs_that_the_limit_cut_are_named_where_an_answer_was_to_be_found():
+    def ended(problem: int, reason: FinishReason, correct: bool | None) -> ProblemResult:
+        whole = result(problem, 1.0, False, 100.0)
+        metrics = replace(whole.run.metrics, finish_reason=reason)
+        return replace(whole, run=replace(whole.run, metrics=metrics), answer_correct=correct)
+
+    runs = [ended(0, "length", False), ended(1, "eos", False), ended(2, "length", None)]
+    report = method_report(runs)
+    assert report["cut_at_limit"] == 1
+    (line,) = cut_lines({"eagle3": report, "confu": method_report(RESULTS)})
+    assert "counted as not right: 1 of eagle3 (" in line
+    assert cut_lines({"confu": method_report(RESULTS)}) == []
