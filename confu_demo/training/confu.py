@@ -86,6 +86,7 @@ class ConfuSettings:
     num_contemplate_tokens: int = 1  # of an anchor; decoding knows one, more are an ablation
     initial_future_bias: float = 0.0  # at -6, f off in effect, no gradient ever switched it on
     future_bias_rate: float = 0.1  # a scalar with several units to travel
+    contemplate_rate: float | None = None  # of soft prompts and [con] experts; None: AdamW's
 
     def __post_init__(self) -> None:
         if self.num_contemplate_tokens < 1:
@@ -184,7 +185,12 @@ class ConfuObjective:
         return {f"confu, f {mode}": asdict(score(results[mode])) for mode in FUTURE_MODES}
 
     def own_rates(self) -> list[tuple[float, list[nn.Parameter]]]:
-        return [(self.settings.future_bias_rate, [self.head.future_bias])]
+        rates = [(self.settings.future_bias_rate, [self.head.future_bias])]
+        if self.settings.contemplate_rate is not None:
+            # What only the frozen target reads has far to go; the router is as quick as the rest.
+            own = [self.head.soft_prompt.embeddings, self.head.con_mixture.experts]
+            rates.append((self.settings.contemplate_rate, own))
+        return rates
 
 
 def initial_confu(

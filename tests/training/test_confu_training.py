@@ -381,3 +381,18 @@ def test_shuffling_moves_the_f_of_valid_anchors_and_zeroing_removes_them() -> No
     assert not torch.equal(shuffled, features)
     assert changed_future(features, valid, "zeroed", generator()).abs().sum() == 0
     assert changed_future(features, valid, "on", generator()) is features
+
+
+def test_what_only_the_target_reads_can_have_a_rate_of_its_own() -> None:
+    learner = objective()
+    learner.settings = replace(learner.settings, contemplate_rate=0.25)
+    _, adam = make_optimisers(learner, TRAINING)
+    rates = {
+        id(parameter): group["lr"] for group in adam.param_groups for parameter in group["params"]
+    }
+    head = learner.head
+    assert rates[id(head.soft_prompt.embeddings)] == 0.25
+    assert rates[id(head.con_mixture.experts)] == 0.25
+    assert rates[id(head.con_mixture.router.weight)] == TRAINING.adam_rate
+    assert rates[id(head.future_mixture.experts)] == TRAINING.adam_rate
+    assert rates[id(head.future_bias)] == learner.settings.future_bias_rate
