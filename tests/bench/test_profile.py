@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,26 +13,27 @@ import pytest
 import torch
 
 from confu_demo.__main__ import main
+from confu_demo.bench.part_clock import PartClock, counted_copies, timed, timed_parts
 from confu_demo.bench.profile import (
     OFF_CLOCK,
     OTHER,
     PARTS,
-    PartClock,
     Profile,
-    _timed,
-    counted_copies,
+    profile,
     table_rows,
-    timed_parts,
+    verdict_line,
 )
-from tests.tiny_suite import suite_folder
+from confu_demo.config import DecodeConfig
+from confu_demo.decoding.contemplation import Contemplator
+from tests.tiny_suite import copy_of_suite, loaded, suite_folder
 
 MACHINE = ("--device", "cpu", "--dtype", "float32", "--threads", "1")
 
 
 def arguments(*more: str) -> list[str]:
     return [
-        "profile", "--suite", str(suite_folder()), "--problems", "2", "--max-new-tokens", "12",
-        *MACHINE, *more,
+        "profile", "--suite", str(suite_folder()), "--problems", "1", "--max-new-tokens", "12",
+        "--repeats", "2", *MACHINE, *more,
     ]  # fmt: skip
 
 
@@ -61,7 +63,7 @@ def test_a_generators_time_is_that_inside_of_it() -> None:
         yield 1
         time.sleep(0.02)
 
-    for _ in _timed(slow, "slow", clock)():
+    for _ in timed(slow, "slow", clock)():
         time.sleep(0.1)
     assert 40 <= clock.ms["slow"] < 100
 
@@ -70,7 +72,7 @@ def test_the_loop_is_as_before_after_a_profile_also_when_it_fails() -> None:
     before = functions()
 
     def fail() -> None:
-        with timed_parts(PartClock()), counted_copies():
+        with timed_parts(PartClock(), PARTS), counted_copies():
             assert functions() != before
             raise RuntimeError
 
@@ -89,6 +91,31 @@ def test_values_that_are_brought_to_python_are_counted() -> None:
     assert copies.count == 3
 
 
+def test_what_is_read_while_the_clock_stands_still_is_no_copy_of_the_cycle() -> None:
+    def copies_a_cycle() -> float:
+        found = profile(loaded(), ["confu"], "heldout", [0], DecodeConfig(max_new_tokens=8))
+        return found["confu"].copies / found["confu"].cycles
+
+    usual = copies_a_cycle()
+    before = Contemplator.describe
+
+    def reads_much(self: Contemplator, tokenizer: Any) -> Any:
+        torch.arange(50).cpu()
+        return before(self, tokenizer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Contemplator, "describe", reads_much)
+        assert copies_a_cycle() == usual
+
+
+def test_every_repeat_is_a_run() -> None:
+    config = DecodeConfig(max_new_tokens=4)
+    (found,) = profile(loaded(), ["autoregressive"], "heldout", [0, 1], config, 3).values()
+    assert found.runs == 6
+    assert found.cycles == 6 * 3  # the prefill's own token is no cycle
+    assert found.copies == found.cycles
+
+
 def test_a_profile_has_the_parts_of_every_method_and_their_sum(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,9 +125,8 @@ def test_a_profile_has_the_parts_of_every_method_and_their_sum(
     assert list(found) == ["autoregressive", "prompt_lookup", "eagle3", "confu"]
     plain, confu = found["autoregressive"]["parts"], found["confu"]["parts"]
     assert set(plain) == {"target forward", "acceptance", "events", OTHER}
-    assert {"target forward", "draft layer", "draft vocabulary", "tree", "contemplation"} < set(
-        confu
-    )
+    own = {"target forward", "draft layer", "draft vocabulary", "mixtures", "contemplation"}
+    assert own | {"tree", "tree planning", "masks", "cache"} < set(confu)
     assert found["autoregressive"]["cycles"] >= found["confu"]["cycles"] > 0
     for of_method in found.values():
         assert all(ms >= 0 for ms in of_method["parts"].values())
@@ -110,6 +136,8 @@ def test_a_profile_has_the_parts_of_every_method_and_their_sum(
     printed = capsys.readouterr().out
     assert "\nnot a forward " in printed
     assert "\ncycle, stopwatches off " in printed
+    assert f"torch {torch.__version__.split('+')[0]}" in printed
+    assert printed.rstrip().splitlines()[-1].startswith("not a forward: under 10% ")
 
 
 def test_the_table_gives_shares_and_marks_parts_that_a_method_lacks() -> None:
@@ -122,8 +150,31 @@ def test_the_table_gives_shares_and_marks_parts_that_a_method_lacks() -> None:
         ("not a forward", "25.0%", "10.0%"),
         ("cycle, stopwatches on", "8.00", "10.00"),
         ("cycle, stopwatches off", "7.50", "9.50"),
+        ("cycles a run", "5.0", "10.0"),
         ("tensor reads by Python", "4.0", "1.0"),
     ]
+
+
+def test_the_verdict_says_who_is_under_ten_percent_and_who_is_not() -> None:
+    lean = Profile({"target forward": 9.1, "tree": 0.9}, 9.5, 10, 10, 1)
+    not_lean = Profile({"target forward": 9.0, "tree": 1.0}, 9.5, 10, 10, 1)
+    never_ran = Profile({}, 0.0, 0, 0, 0)
+    assert verdict_line({"a": lean, "b": not_lean, "c": never_ran}) == (
+        "not a forward: under 10% a 9.0%; not under it b 10.0%"
+    )
+    assert verdict_line({"a": lean}).endswith("not under it none")
+
+
+def test_a_folder_of_ones_own_is_profiled_with_what_it_can_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of_suite(tmp_path)
+    shutil.rmtree(folder / "confu")
+    shutil.rmtree(folder / "eagle3")
+    more = ("--suite", str(folder), "--repeats", "1")
+    assert main(arguments(*more)) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith("part ")]
+    assert [head.split() for head in heads] == [["part", "autoregressive", "prompt_lookup"]]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +182,7 @@ def test_the_table_gives_shares_and_marks_parts_that_a_method_lacks() -> None:
     [
         (("--methods", "confspec"), "confspec has no profile"),
         (("--problems", "0"), "problems must be 1 or more"),
+        (("--repeats", "0"), "repeats must be 1 to"),
         (("--json", "/nowhere/profile.json"), "/nowhere"),
     ],
 )
