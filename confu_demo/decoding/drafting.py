@@ -63,7 +63,7 @@ class Drafter:
         shape = (2, config.num_kv_heads, slots, config.head_dim)
         self._cache = head.like.new_zeros(shape)
         self._rotations = head.rotations(capacity + tree.depth + 2)
-        self._prefix_bias = head.like.new_zeros(self._num_children, slots)
+        self._prefix_bias = head.like.new_zeros(1, slots)
         if future_bias is not None:
             self._prefix_bias[:, 0] = future_bias
         lowest = torch.finfo(head.like.dtype).min
@@ -99,7 +99,7 @@ class Drafter:
         self.num_forwards += 1
         next_position = self.num_rows
         frontier = pool.expand(*head.best_children(hidden, self._num_children))
-        tree_bias = self._own[:1, :0]  # no slots of the tree yet
+        bias = self._prefix_bias[:, : self._first + self.num_rows]  # no slots of the tree yet
         levels = min(self._tree.depth, max_depth - 1)
         for level in range(levels):
             width = growth.width(level, pool)
@@ -107,11 +107,11 @@ class Drafter:
                 break
             if width < self._num_children:
                 frontier = pool.narrow(frontier, width)
-            own = self._own[:width, :width]
-            tree_bias = torch.cat((tree_bias[frontier.rows], own), dim=1)
+            inherited = bias.index_select(0, frontier.rows)  # much cheaper than indexing
+            bias = torch.cat((inherited, self._own[:width, :width]), dim=1)
             features = hidden.index_select(0, frontier.rows)
             embeddings = head.target.embed(frontier.token_ids)
-            hidden = self._tree_rows(embeddings, features, next_position + level, tree_bias)
+            hidden = self._tree_rows(embeddings, features, next_position + level, bias)
             self.num_forwards += 1
             frontier = pool.expand(*head.best_children(hidden, self._num_children))
         return pool.tree(growth.num_nodes(pool))
@@ -131,20 +131,18 @@ class Drafter:
             self._write(0, heads[:1])
         self._write(first + start, heads[-fused.shape[0] :])
         self.num_rows = end
-        bias = self._prefix_bias[:1, : first + end] if first else None
+        bias = self._prefix_bias[:, : first + end] if first else None
         return self._finish(fused[-1:], heads[-1:, :num_heads], first + end, bias)
 
     def _tree_rows(
-        self, embeddings: Tensor, features: Tensor, position: int, tree_bias: Tensor
+        self, embeddings: Tensor, features: Tensor, position: int, bias: Tensor
     ) -> Tensor:
-        """One level of the tree, all at ``position``; ``tree_bias`` [F, tree slots]. Returns the
-        outputs [F, D]."""
+        """One level of the tree, all at ``position``; ``bias`` [F, slots], its own slots last.
+        Returns the outputs [F, D]."""
         rotations = self._rotations[position : position + 1]
         heads = self._head.project(embeddings, features, rotations)
-        prefix = self._first + self.num_rows
-        end = prefix + tree_bias.shape[1]
+        end = bias.shape[1]
         self._write(end - embeddings.shape[0], heads)
-        bias = torch.cat((self._prefix_bias[: tree_bias.shape[0], :prefix], tree_bias), dim=1)
         return self._finish(features, heads[:, : self._head.config.num_heads], end, bias)
 
     def _write(self, slot: int, heads: Tensor) -> None:
