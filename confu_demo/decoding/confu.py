@@ -131,7 +131,10 @@ class ConfuDecoder:
                     start = cache.length
                     num_con = growth.num_con(tree)
                     out = contemplator.verify_forward(cache, tree, features[-1:], num_con)
-                    host, answer = verify(tree, out.logits, sampling, noise, start)
+                    unread = contemplator.unread_nodes
+                    host, answer = verify(tree, out.logits, sampling, noise, start, unread)
+                    if unread is not None:
+                        contemplator.know(host.contemplated)
                     tokens = answer.committed(host)
                     num_kept = run.cut(tokens)
                     rows = kept_rows(answer, num_kept, model.device)

@@ -95,7 +95,8 @@ class Contemplator:
         self._used: Future | None = None
         self._future_router: Tensor | None = None
         self._con_router = torch.empty(0)
-        self._con_nodes: Sequence[int] = ()
+        self._con_nodes: Sequence[int] | None = ()  # None: the host has not read them yet
+        self._con_places = torch.empty(0, dtype=torch.long)
 
     @property
     def is_on(self) -> bool:
@@ -153,8 +154,8 @@ class Contemplator:
             budget = self._config.contemplate_budget
         con_nodes = contemplated_nodes(tree, budget)
         num_con = con_nodes.shape[0]
-        # A partial budget costs a copy to the host; with every node the indices are known.
-        self._con_nodes = range(num_nodes) if num_con == num_nodes else con_nodes.tolist()
+        self._con_places = con_nodes
+        self._con_nodes = range(num_nodes) if num_con == num_nodes else None
         con = self._con_embedding(last_features).expand(num_con, -1)
         depths = torch.cat((tree.depths, tree.depths[con_nodes] + 1))
         return model.forward(
@@ -168,14 +169,27 @@ class Contemplator:
         )
 
     @property
+    def unread_nodes(self) -> Tensor | None:
+        """:attr:`con_nodes` as Long[M] while the host does not know them, so that they can travel
+        with another copy of the cycle (then :meth:`know` them); else None."""
+        return self._con_places if self._con_nodes is None else None
+
+    def know(self, con_nodes: Sequence[int]) -> None:
+        """Takes what :attr:`unread_nodes` held."""
+        self._con_nodes = con_nodes
+
+    @property
     def con_nodes(self) -> Sequence[int]:
-        """The nodes that had a contemplate token in the last verify forward, increasing."""
+        """The nodes that had a contemplate token in the last verify forward, increasing. Costs a
+        copy to the host while they are unread."""
+        if self._con_nodes is None:
+            self._con_nodes = self._con_places.tolist()
         return self._con_nodes
 
     @property
     def num_con(self) -> int:
         """Contemplate tokens in the last verify forward."""
-        return len(self._con_nodes)
+        return self._con_places.shape[0]
 
     def follow(
         self, out: ForwardOutput, parents: Sequence[int], path: Sequence[int], start: int
@@ -184,8 +198,8 @@ class Contemplator:
         nearest ancestor that has one. ``start``: the root's position."""
         if not self.is_on:
             return
-        node = serving_node(path[-1], parents, self._con_nodes)
-        row = len(parents) + self._con_nodes.index(node)
+        node = serving_node(path[-1], parents, self.con_nodes)
+        row = len(parents) + self.con_nodes.index(node)
         position = start + path.index(node) + 1
         # Copies: views would keep the whole forward's features alive.
         features, hidden = features_of(out)[row, None].clone(), out.hidden[row, None].clone()

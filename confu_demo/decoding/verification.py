@@ -25,11 +25,12 @@ from confu_demo.engine.sampling import PositionNoise, sample
 
 @dataclass(frozen=True, slots=True)
 class HostTree:
-    """A draft tree as Python lists."""
+    """A draft tree as Python lists. ``contemplated``: the nodes that :func:`verify` was given."""
 
     token_ids: tuple[int, ...]
     parents: tuple[int, ...]
     log_probs: tuple[float, ...]
+    contemplated: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +55,24 @@ def verify(
     sampling: SamplingConfig,
     noise: PositionNoise,
     root_position: int,
+    contemplated: Tensor | None = None,
 ) -> tuple[HostTree, Verification]:
     """Verifies ``tree`` with the target's ``logits`` [N, V] of its nodes.
 
-    ``root_position`` is the absolute index of the root token. Copies to the host once when
+    ``root_position`` is the absolute index of the root token; ``contemplated`` Long[M], nodes
+    with a contemplate token, only comes along to the host. Copies to the host once when
     greedy; sampling adds one copy a committed token, because which node is sampled next depends
     on the last sample (our choice: no noise is ever drawn for a node off the path).
     """
     greedy = sampling.temperature == 0.0
     argmax = logits.argmax(dim=-1) if greedy else tree.parents
     probs = node_probs(tree, logits)
-    ids, parents, log_probs, choices, target_probs = to_host(
-        tree.token_ids, tree.parents, tree.log_probs, argmax, probs
+    along = () if contemplated is None else (contemplated,)
+    ids, parents, log_probs, choices, target_probs, *nodes = to_host(
+        tree.token_ids, tree.parents, tree.log_probs, argmax, probs, *along
     )
-    host = HostTree(_integers(ids), _integers(parents), tuple(log_probs))
+    con_nodes = _integers(nodes[0]) if nodes else ()
+    host = HostTree(_integers(ids), _integers(parents), tuple(log_probs), con_nodes)
 
     def choose(node: int, depth: int) -> int:
         if greedy:

@@ -6,11 +6,13 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from confu_demo.__main__ import main
 from confu_demo.bench.part_clock import PartClock, counted_copies, timed, timed_parts
@@ -23,7 +25,9 @@ from confu_demo.bench.profile import (
     table_rows,
     verdict_line,
 )
-from confu_demo.config import DecodeConfig
+from confu_demo.config import ALL_NODES, ConfuConfig, DecodeConfig, TreeConfig
+from confu_demo.decoding import confu, eagle3, verification
+from confu_demo.decoding.auto_growth import make_growth
 from confu_demo.decoding.contemplation import Contemplator
 from tests.tiny_suite import copy_of_suite, loaded, suite_folder
 
@@ -108,6 +112,33 @@ def test_what_is_read_while_the_clock_stands_still_is_no_copy_of_the_cycle() -> 
         assert copies_a_cycle() == usual
 
 
+@pytest.mark.parametrize("budget", [1, 3, ALL_NODES])
+def test_where_a_look_has_its_price_a_cycle_has_one_copy_to_the_host(
+    budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on an accelerator: trees grow unseen, and what is read together is one copy."""
+
+    def unseeing(*args: Any, may_look: bool) -> Any:
+        return make_growth(*args, may_look=False)
+
+    def together(*tensors: Tensor) -> list[list[float]]:
+        packed = iter(torch.cat([tensor.float() for tensor in tensors]).tolist())
+        return [list(islice(packed, len(tensor))) for tensor in tensors]
+
+    monkeypatch.setattr(eagle3, "make_growth", unseeing)
+    monkeypatch.setattr(confu, "make_growth", unseeing)
+    monkeypatch.setattr(verification, "to_host", together)
+    config = DecodeConfig(
+        max_new_tokens=12,
+        tree=TreeConfig(num_nodes=6, depth=2, top_k=3),
+        confu=ConfuConfig(contemplate_budget=budget),
+    )
+    methods = ("autoregressive", "prompt_lookup", "eagle3", "confu")
+    for found in profile(loaded(), methods, "heldout", [0], config).values():
+        # A last cycle of one token drafts nothing, and reads the root that it starts from.
+        assert found.cycles <= found.copies <= found.cycles + 1
+
+
 def test_every_repeat_is_a_run() -> None:
     config = DecodeConfig(max_new_tokens=4)
     (found,) = profile(loaded(), ["autoregressive"], "heldout", [0, 1], config, 3).values()
@@ -123,10 +154,10 @@ def test_a_profile_has_the_parts_of_every_method_and_their_sum(
     assert main(arguments("--json", str(path))) == 0
     found = json.loads(path.read_text(encoding="utf-8"))["profiles"]
     assert list(found) == ["autoregressive", "prompt_lookup", "eagle3", "confu"]
-    plain, confu = found["autoregressive"]["parts"], found["confu"]["parts"]
+    plain, ours = found["autoregressive"]["parts"], found["confu"]["parts"]
     assert set(plain) == {"target forward", "acceptance", "events", OTHER}
     own = {"target forward", "draft layer", "draft vocabulary", "mixtures", "contemplation"}
-    assert own | {"tree", "tree planning", "masks", "cache"} < set(confu)
+    assert own | {"tree", "tree planning", "masks", "cache"} < set(ours)
     assert found["autoregressive"]["cycles"] >= found["confu"]["cycles"] > 0
     for of_method in found.values():
         assert all(ms >= 0 for ms in of_method["parts"].values())
