@@ -24,6 +24,7 @@ from confu_demo.cli.options import (
     add_decode_options,
     add_model_options,
     add_prompt_options,
+    bench_settings,
     decode_config,
     method_names,
 )
@@ -90,12 +91,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace, suite: str, methods: tuple[str, ...]) -> BenchSettings:
-    return BenchSettings(
-        suite=suite,
-        methods=methods if args.methods is None else args.methods,
-        split=args.split,
-        start=args.start,
-        problems=args.problems,
+    return bench_settings(
+        args,
+        suite,
+        methods if args.methods is None else args.methods,
         repeats=args.repeats,
         generate_problems=args.generate_problems,
         check_problems=args.check_problems,

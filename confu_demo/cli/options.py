@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from confu_demo.bench.settings import BenchSettings
 from confu_demo.cli.tree_options import add_tree_options, budget_of, tree_config
 from confu_demo.config import ConfspecConfig, ConfuConfig, DecodeConfig, SamplingConfig
 
@@ -46,6 +47,23 @@ def add_prompt_options(parser: argparse.ArgumentParser, problems: int) -> None:
         help="heldout, hard or calibration (default: heldout)")  # fmt: skip
     add("--start", type=int, default=0, metavar="N", help="first prompt (default: 0)")
     add("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
+
+
+def bench_settings(
+    args: argparse.Namespace, suite: str, methods: tuple[str, ...], **own: int
+) -> BenchSettings:
+    """The prompts that :func:`add_prompt_options` chose, and a command's ``own`` fields.
+
+    Raises ``ValueError`` with one sentence for what cannot be measured.
+    """
+    return BenchSettings(
+        suite=suite,
+        methods=methods,
+        split=args.split,
+        start=args.start,
+        problems=args.problems,
+        **own,
+    )
 
 
 def add_decode_options(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from confu_demo.cli.options import (
     add_decode_options,
     add_model_options,
     add_prompt_options,
+    bench_settings,
     decode_config,
     method_names,
 )
@@ -83,15 +84,8 @@ def _settings(args: argparse.Namespace, suite: Suite) -> BenchSettings:
     """Raises ``ValueError`` with one sentence for what cannot be profiled."""
     possible = tuple(m for m in PROFILED if suite.shipped or not why_not(suite, m))
     methods = (possible or PROFILED[:1]) if args.methods is None else args.methods
-    settings = BenchSettings(
-        methods=methods,
-        suite=suite.name,
-        split=args.split,
-        start=args.start,
-        problems=args.problems,
-        repeats=args.repeats,
-        generate_problems=0,
-        check_problems=0,
+    settings = bench_settings(
+        args, suite.name, methods, repeats=args.repeats, generate_problems=0, check_problems=0
     )
     unknown = [method for method in methods if method not in PROFILED]
     if unknown:

@@ -7,7 +7,6 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from confu_demo.bench.settings import BenchSettings
 from confu_demo.bench.sweep import (
     TABLE_HEADER,
     Point,
@@ -23,6 +22,7 @@ from confu_demo.cli.options import (
     add_decode_options,
     add_model_options,
     add_prompt_options,
+    bench_settings,
     decode_config,
     method_names,
 )
@@ -65,13 +65,7 @@ def run(args: argparse.Namespace) -> int:
         config = decode_config(args)
         points = _points(args, config)
         found = find_suite(args.suite)
-        settings = BenchSettings(
-            methods=args.methods,
-            suite=found.name,
-            split=args.split,
-            start=args.start,
-            problems=args.problems,
-        )
+        settings = bench_settings(args, found.name, args.methods)
         provide_weights(found, [point.method for point in points])
         suite = LoadedSuite(found, device=args.device, dtype=args.dtype, threads=args.threads)
         for method in {point.method for point in points}:

@@ -11,13 +11,14 @@ goes on where it stopped. Knows no head.
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -38,7 +39,8 @@ OWN_TURN = "own turn"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
     """``own_turn_share`` of the training prompts are the model's own user turns; ``greedy_share``
-    of the answers are greedy, the others sampled at a temperature between the two."""
+    of the answers are greedy, the others sampled at a temperature between the two. ``dtype`` is
+    what the target writes in: bfloat16 is about twice as fast on CPUs that multiply in it."""
 
     split: Split = "train"
     num_documents: int = 2048
@@ -50,6 +52,7 @@ class ChatSettings:
     max_new_tokens: int = 224
     rows: int = 64
     seed: int = 0
+    dtype: Literal["float32", "bfloat16"] = "float32"
 
 
 @dataclass(slots=True)
@@ -71,12 +74,27 @@ class _Job:
     def limit(self, settings: ChatSettings) -> int:
         return {"turn": 40, "passage": 120, "answer": settings.max_new_tokens}[self.stage]
 
-    def next_token(self, logits: Tensor) -> int:
-        temperature = {"turn": 1.0, "passage": 0.7, "answer": self.temperature}[self.stage]
-        if temperature == 0.0:
-            return int(logits.argmax())
-        probs = torch.softmax(logits.float() / temperature, dim=-1)
-        return int(torch.multinomial(probs, 1, generator=self.generator))
+    def stage_temperature(self) -> float:
+        return {"turn": 1.0, "passage": 0.7, "answer": self.temperature}[self.stage]
+
+
+def next_tokens(logits: Tensor, jobs: Sequence[_Job]) -> list[int]:
+    """What each job says next, logits [jobs, V]; sampled by its own generator's one draw, so that
+    a document does not depend on its neighbours. All rows at once: row by row it took longer than
+    the target's forward."""
+    warm = [place for place, job in enumerate(jobs) if job.stage_temperature() > 0.0]
+    logits = logits.contiguous()
+    found = logits.argmax(dim=-1)
+    if warm:
+        draws = [torch.rand((), generator=jobs[place].generator) for place in warm]
+        temperatures = logits.new_tensor([jobs[place].stage_temperature() for place in warm])
+        probs = torch.softmax(logits[warm].float() / temperatures[:, None], dim=-1)
+        mass = probs.double().cumsum(dim=-1)
+        wanted = torch.stack(draws).to(mass)[:, None] * mass[:, -1:]
+        drawn = torch.searchsorted(mass, wanted, right=True).flatten()
+        found[warm] = drawn.clamp(max=logits.size(-1) - 1)
+    tokens: list[int] = found.tolist()
+    return tokens
 
 
 def jobs_of(shard: int, settings: ChatSettings) -> list[_Job]:
@@ -114,11 +132,14 @@ class ChatOutputs:
     ) -> None:
         self._tokenizer, self._folder, self._settings, self._say = tokenizer, folder, settings, say
         wanted = asdict(settings) | {"feature_layers": list(feature_layers)}
-        del wanted["num_documents"], wanted["rows"]  # these change no document
+        # The first two change no document, the last one only by its rounding.
+        del wanted["num_documents"], wanted["rows"], wanted["dtype"]
         claim(folder, wanted | {"target_sha256": weights_sha256(target)})
         self._format = ChatFormat(tokenizer)
         self._eos = {tokenizer.eos_token_id}
         capacity = settings.max_prompt_tokens + settings.max_new_tokens + 8
+        if settings.dtype == "bfloat16":
+            target = copy.deepcopy(target).bfloat16()
         self._rows = RowDecoder(target, settings.rows, capacity, feature_layers)
         self._done: dict[int, list[tuple[_Job, Record]]] = {}
         self._made, self._since = 0, time.monotonic()
@@ -144,10 +165,9 @@ class ChatOutputs:
             if all(job is None for job in busy):
                 return
             logits = self._rows.step(tokens)
-            for row, job in enumerate(busy):
-                if job is None:
-                    continue
-                token = job.next_token(logits[row])
+            speaking = [(row, job) for row, job in enumerate(busy) if job is not None]
+            said = next_tokens(logits[[row for row, _ in speaking]], [job for _, job in speaking])
+            for (row, job), token in zip(speaking, said, strict=True):
                 job.output.append(token)
                 tokens[row] = token
                 self._made += 1
@@ -176,7 +196,7 @@ class ChatOutputs:
             while len(job.prompt) > self._settings.max_prompt_tokens and len(asked) > 1:
                 asked = asked[: len(asked) * 9 // 10]  # never the template around it
                 job.prompt = self._format.prompt(asked)
-        job.output = [job.next_token(self._rows.start(row, job.prompt))]
+        job.output = next_tokens(self._rows.start(row, job.prompt)[None], [job])
         return job.output[0]
 
     def _has_ended(self, job: _Job) -> bool:

@@ -19,10 +19,11 @@ Shape letters: B documents, S tokens, R rows, K anchors, s soft prompts, D hidde
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -41,10 +42,13 @@ from confu_demo.training.anchors import (
 )
 from confu_demo.training.confu_pass import (
     FUTURE_MODES,
+    Contemplation,
+    Foresight,
     FutureMode,
     FutureSource,
     changed_future,
     contemplate,
+    foresight,
     future_columns,
 )
 from confu_demo.training.drafter_unroll import (
@@ -87,10 +91,17 @@ class ConfuSettings:
     initial_future_bias: float = 0.0  # at -6, f off in effect, no gradient ever switched it on
     future_bias_rate: float = 0.1  # a scalar with several units to travel
     contemplate_rate: float | None = None  # of soft prompts and [con] experts; None: AdamW's
+    foresight_weight: float = 0.0  # of what [con] foresees in the loss; the paper has none
+    foresight_share: float = 0.0  # of the budget, spent first on what [con] foresees alone
+    contemplate_dtype: Literal["float32", "bfloat16"] = "float32"  # of the target's pass over [con]
 
     def __post_init__(self) -> None:
         if self.num_contemplate_tokens < 1:
             raise ValueError("an anchor has 1 contemplate token or more")
+        if not 0.0 <= self.foresight_share < 1.0 or self.foresight_weight < 0.0:
+            raise ValueError("foresight needs a weight of 0 or more and a share below 1")
+        if self.foresight_share > 0.0 and self.foresight_weight == 0.0:
+            raise ValueError("a share of the budget for foresight needs a foresight weight")
 
 
 class ConfuObjective:
@@ -104,6 +115,9 @@ class ConfuObjective:
         settings: ConfuSettings,
     ) -> None:
         self.target, self.head, self.settings = target, head, settings
+        self._thinker = target
+        if settings.contemplate_dtype == "bfloat16":
+            self._thinker = copy.deepcopy(target).bfloat16()
         head.eagle.row_dropout = settings.training.row_dropout
         self._held_out = group_by_length(held_out, settings.training.batch_tokens)
 
@@ -111,26 +125,54 @@ class ConfuObjective:
         eagle = self.head.eagle
         return read_target(self.target, batch, eagle.config.feature_layers, eagle.t2d)
 
-    def contemplated(self, batch: HeadBatch, answers: TargetPass, anchors: Anchors) -> Tensor:
+    def contemplated(
+        self, batch: HeadBatch, answers: TargetPass, anchors: Anchors
+    ) -> Contemplation:
         settings = self.settings
         return contemplate(
-            self.target, self.head, batch, answers, anchors,
+            self._thinker, self.head, batch, answers, anchors,
             settings.future_source, settings.num_contemplate_tokens,
         )  # fmt: skip
 
+    def steps_at(self, share_spent: float) -> int:
+        early = share_spent < self.settings.foresight_share
+        return 0 if early else self.settings.training.steps_at(share_spent)
+
     def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
-        """Random anchors; the rows that they serve; f hidden from some of these."""
+        """Random anchors; the rows that they serve; f hidden from some of these. With 0 steps
+        only what the [con] foresee."""
         answers = self.read(batch)
         rows, valid = root_rows(batch)
         anchors = draw_anchors(rows, valid, self.settings.anchors, generator)
         rows, valid = pack_rows(rows, valid & (serving_anchor(anchors, rows) >= 0))
         draws = torch.rand(rows.shape, generator=generator, device=rows.device)
         visible = valid & (draws >= self.settings.future_dropout)
-        con_features = self.contemplated(batch, answers, anchors)
-        return self.unrolled(
-            batch, answers, anchors, con_features, rows, valid, visible, num_steps,
-            self.settings.training.num_candidates,
+        con, candidates = (
+            self.contemplated(batch, answers, anchors), self.settings.training.num_candidates,
         )  # fmt: skip
+        weight = self.settings.foresight_weight
+        foreseen = torch.zeros(())
+        if weight > 0.0:
+            foreseen = weight * self.foreseen(batch, answers, anchors, con, candidates).loss
+        if num_steps == 0:
+            none = torch.zeros(*rows.shape, 0, dtype=torch.bool, device=rows.device)
+            return UnrollResult(foreseen, [], none, none)
+        result = self.unrolled(
+            batch, answers, anchors, con.features, rows, valid, visible, num_steps, candidates
+        )
+        return replace(result, loss=result.loss + foreseen) if weight > 0.0 else result
+
+    def foreseen(
+        self,
+        batch: HeadBatch,
+        answers: TargetPass,
+        anchors: Anchors,
+        con: Contemplation,
+        num_candidates: int | None = None,
+    ) -> Foresight:
+        return foresight(
+            self.target, self.head.eagle, con.hidden, batch, answers, anchors, num_candidates
+        )
 
     def unrolled(
         self,
@@ -154,7 +196,7 @@ class ConfuObjective:
                 self.head, con_features, anchors, starts, serving, visible,
                 self.settings.num_contemplate_tokens,
             )  # fmt: skip
-        steps = num_steps or training.unroll_steps
+        steps = training.unroll_steps if num_steps is None else num_steps
         outputs = unroll(eagle, answers.embeddings, fused, rows, steps, columns)
         return unroll_loss(
             eagle, outputs, answers, rows, valid, batch.lengths,
@@ -162,11 +204,18 @@ class ConfuObjective:
         )  # fmt: skip
 
     def evaluate(self) -> dict[str, Any]:
-        return self.scores_of(self._held_out)
+        scores, foreseen = self._scores(self._held_out)
+        return scores | {"foreseen": foreseen}
 
-    @torch.no_grad()
     def scores_of(self, groups: list[list[OwnOutput]]) -> dict[str, Any]:
         """A [con] at every row with a random lag, as in decoding; all modes see the same."""
+        return self._scores(groups)[0]
+
+    @torch.no_grad()
+    def _scores(self, groups: list[list[OwnOutput]]) -> tuple[dict[str, Any], float]:
+        """The scores by mode, and the share of places whose [con] foresees what comes after the
+        next token."""
+        hits = places = 0
         results: dict[FutureMode, list[UnrollResult]] = {mode: [] for mode in FUTURE_MODES}
         device = self.head.future_bias.device
         generator = torch.Generator(device).manual_seed(0)
@@ -175,14 +224,17 @@ class ConfuObjective:
             answers = self.read(batch)
             rows, valid = root_rows(batch)
             anchors = every_row(rows, valid, self.settings.anchors.max_lag, generator)
-            con_features = self.contemplated(batch, answers, anchors)
+            con = self.contemplated(batch, answers, anchors)
+            seen = self.foreseen(batch, answers, anchors, con)
+            hits, places = hits + seen.hits, places + seen.places
             for mode in FUTURE_MODES:
-                features = changed_future(con_features, valid, mode, generator)
+                features = changed_future(con.features, valid, mode, generator)
                 visible = None if mode == "hidden" else valid
                 results[mode].append(
                     self.unrolled(batch, answers, anchors, features, rows, valid, visible)
                 )
-        return {f"confu, f {mode}": asdict(score(results[mode])) for mode in FUTURE_MODES}
+        scores = {f"confu, f {mode}": asdict(score(results[mode])) for mode in FUTURE_MODES}
+        return scores, hits / max(1, places)
 
     def own_rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         rates = [(self.settings.future_bias_rate, [self.head.future_bias])]

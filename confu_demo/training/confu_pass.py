@@ -9,14 +9,17 @@ Shape letters: B documents, S tokens, R rows, K anchors, s soft prompts, D hidde
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from confu_demo.heads.confu import ConfuHead
+from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import Anchors, con_mask
-from confu_demo.training.drafter_unroll import FutureColumns, gather_rows
+from confu_demo.training.drafter_unroll import FutureColumns, gather_rows, head_candidates
 from confu_demo.training.head_batches import HeadBatch, TargetPass
 from confu_demo.training.language_model import KeyValue, LanguageModel, causal_mask
 
@@ -24,6 +27,16 @@ FutureMode = Literal["on", "zeroed", "shuffled", "hidden"]
 FutureSource = Literal["fused", "last"]
 """Where f is read: the fused three-layer feature of [con], or its state after the last layer."""
 FUTURE_MODES: tuple[FutureMode, ...] = ("on", "zeroed", "shuffled", "hidden")
+
+
+@dataclass(frozen=True, slots=True)
+class Contemplation:
+    """What the target thought at the n [con] of every anchor. ``features`` [B, K, n * W] is what
+    f is made of (W: three layers, or D where f is read after the last one); ``hidden``
+    [B, K * n, D] the un-normalised state after the last layer."""
+
+    features: Tensor
+    hidden: Tensor
 
 
 def contemplate(
@@ -34,21 +47,22 @@ def contemplate(
     anchors: Anchors,
     source: FutureSource = "fused",
     num_each: int = 1,
-) -> Tensor:
-    """Target features of the [con] at each anchor, [B, K, 3 * D], with gradients into soft
-    prompts and [con] mixture; from the "last" layer its un-normalised state [B, K, D]. With
-    ``num_each`` [con] one after the other at an anchor, theirs side by side: [B, K, n * 3 * D]."""
-    layers = head.config.eagle.feature_layers
+) -> Contemplation:
+    """The target reads ``num_each`` [con] one after the other at each anchor, with gradients into
+    soft prompts and [con] mixture. Computed in the target's dtype; the result has the head's."""
+    layers, dtype = head.config.eagle.feature_layers, target.model.norm.weight.dtype
     con, _ = head.con_mixture(gather_rows(answers.features, anchors.routed_from))
-    soft = head.soft_prompt.embeddings[None]
+    result = con.dtype
+    con, soft = con.to(dtype), head.soft_prompt.embeddings[None].to(dtype)
     num_soft, num_documents = soft.size(1), con.size(0)
     soft_keys_values: list[KeyValue] = []
     if num_soft:
         places = torch.arange(num_soft, device=con.device)[None]
         prompt = target(soft, places, causal_mask(num_soft, con.device))
         soft_keys_values = prompt.keys_values
+    known = [(keys.to(dtype), values.to(dtype)) for keys, values in answers.keys_values]
     past = (
-        answers.keys_values
+        known
         if not num_soft
         else [
             (
@@ -56,7 +70,7 @@ def contemplate(
                 torch.cat((soft_values.expand(num_documents, -1, -1, -1), values), dim=2),
             )
             for (soft_keys, soft_values), (keys, values) in zip(
-                soft_keys_values, answers.keys_values, strict=True
+                soft_keys_values, known, strict=True
             )
         ]
     )
@@ -66,7 +80,51 @@ def contemplate(
     positions = anchors.places.repeat_interleave(num_each, dim=1) + 1 + nth
     output = target(con, positions, mask, past, feature_layers=layers)
     states = output.hidden if source == "last" else output.features
-    return states.reshape(num_documents, anchors.places.size(1), -1)
+    features = states.reshape(num_documents, anchors.places.size(1), -1)
+    return Contemplation(features.to(result), output.hidden.to(result))
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """``loss``: mean cross-entropy of what the [con] foresee; ``hits`` of ``places`` name the
+    target's likeliest token (among the candidates)."""
+
+    loss: Tensor
+    hits: int
+    places: int
+
+
+def foresight(
+    target: LanguageModel,
+    eagle: EagleHead,
+    hidden: Tensor,
+    batch: HeadBatch,
+    answers: TargetPass,
+    anchors: Anchors,
+    num_candidates: int | None = None,
+) -> Foresight:
+    """How well the target's own norm and output head read off a [con] what comes after the next
+    token [O].
+
+    The [con] after x_a stands where x_{a+1} will stand and does not know it: it foresees x_{a+2},
+    a second [con] there x_{a+3}. What they are held against is the target's distribution once it
+    has read the tokens between, on the draft vocabulary, where its likeliest token is a draft
+    token. ``hidden`` [B, K * n, D] as in :class:`Contemplation`.
+    """
+    num_each = hidden.size(1) // anchors.places.size(1)
+    nth = torch.arange(num_each, device=hidden.device).repeat(anchors.places.size(1))
+    at = anchors.places.repeat_interleave(num_each, dim=1) + 1 + nth  # whose logits predict it
+    exists = anchors.valid.repeat_interleave(num_each, dim=1) & (at + 1 < batch.lengths[:, None])
+    at = at.clamp(max=answers.argmax.size(1) - 1)
+    ids, probs, known = head_candidates(eagle, answers, num_candidates)
+    chosen = (exists & known.gather(1, at)).nonzero(as_tuple=True)
+    document, place = chosen[0], at[chosen]
+    words = eagle.draft_to_target(ids)
+    normed = target.model.norm(hidden[chosen].to(target.model.norm.weight.dtype))
+    logits = F.linear(normed, target.lm_head.weight[words]).float()
+    cross = logits.logsumexp(-1) - (probs[document, place] * logits).sum(-1)
+    right = words[logits.argmax(-1)] == answers.argmax[document, place]
+    return Foresight(cross.sum() / max(1, len(cross)), int(right.sum()), len(cross))
 
 
 def future_columns(

@@ -60,6 +60,9 @@ class EagleObjective:
         head.row_dropout = settings.row_dropout
         self._held_out = group_by_length(held_out, settings.batch_tokens)
 
+    def steps_at(self, share_spent: float) -> int:
+        return self.settings.steps_at(share_spent)
+
     def loss(self, batch: HeadBatch, generator: torch.Generator, num_steps: int) -> UnrollResult:
         return self.unrolled(batch, num_steps, self.settings.num_candidates)
 

@@ -3,31 +3,32 @@
 For places t of the target's own answers, linear probes predict the token k after x_t, k = 1..8,
 from the three-layer features of (a) the ordinary row of x_t, (b) the trained head's [con] after
 x_t, (c) the [con] of a head that was never trained, and (d) both (a) and (b). If f carries the
-future, (b) or (d) beats (a) at the larger k. All choices here are ours [O]: a probe is one matrix
-from the standardised features to the target's width, read through the target's own output head;
-all probes see the same places, in the same order, for the same number of steps.
+future, (b) or (d) beats (a) at the larger k; (d) has twice the inputs of the others, so it has to
+beat them by more than that is worth. All choices here are ours [O]: a probe is one matrix from
+the standardised features to the target's width, read through the target's own frozen last norm
+and the output head's rows of the draft vocabulary; all probes see the same places, in the same
+order, for the same number of steps. Places whose token is outside are left out at that offset.
 
-Shape letters: B documents, K anchors, M places of a batch, D hidden, C classes.
+Shape letters: B documents, K anchors, M places of a batch, D hidden, C draft vocabulary,
+O offsets, N documents of a split.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from confu_demo.comparison import NUM_RESAMPLES, Walks
 from confu_demo.engine.errors import UnsupportedModel
 from confu_demo.heads.checkpoint import TargetInfo, load_head
 from confu_demo.heads.confu import ConfuHead
-from confu_demo.training.anchors import Anchors, draw_anchors
+from confu_demo.training.anchors import AnchorSettings, draw_anchors
 from confu_demo.training.confu import ConfuSettings, initial_confu
 from confu_demo.training.confu_pass import contemplate
 from confu_demo.training.drafter_unroll import gather_rows
@@ -38,12 +39,12 @@ from confu_demo.training.head_batches import (
     group_by_length,
     read_target,
     root_rows,
-    token_counts,
 )
 from confu_demo.training.head_job import HeadJob, load_material
 from confu_demo.training.head_trainer import HeadSettings
 from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.own_outputs import OwnOutput
+from confu_demo.training.probe_scores import ProbeScores, probe_table
 
 ORDINARY, CON, UNTRAINED, BOTH = "ordinary", "[con]", "untrained [con]", "ordinary and [con]"
 SOURCES = (ORDINARY, CON, UNTRAINED, BOTH)
@@ -51,49 +52,65 @@ SOURCES = (ORDINARY, CON, UNTRAINED, BOTH)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSettings:
-    """``num_classes``: the probes know the tokens that the answers use most; places whose token
-    is another one are left out at that offset."""
+    """Small batches, because probes need steps more than places a step."""
 
-    num_tokens: int = 60_000  # of the answers, read for training
+    num_tokens: int = 400_000  # of the answers with their prompts, read for training
+    statistics_share: float = 0.1  # of these tokens, read before for means and deviations
     offsets: int = 8
-    num_classes: int = 1024
-    anchors: int = 16  # places of a document
-    batch_tokens: int = 2400
+    anchors: int = 32  # places of a document
+    max_lag: int = AnchorSettings().max_lag
+    batch_tokens: int = 1200
     rate: float = 0.001
     weight_decay: float = 0.01
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.num_tokens, self.offsets, self.num_classes, self.anchors) < 1:
-            raise ValueError("tokens, offsets, classes and anchors must be 1 or more")
+        if min(self.num_tokens, self.offsets, self.anchors) < 1:
+            raise ValueError("tokens, offsets and anchors must be 1 or more")
+
+
+class OutputHead(nn.Module):
+    """The target's frozen last norm and its output head's rows of the draft vocabulary."""
+
+    def __init__(self, norm: nn.Module, words: Tensor) -> None:
+        """``words`` [C, D]."""
+        super().__init__()
+        self.norm = norm
+        self.register_buffer("words", words)
+        self.words: Tensor
+
+    def forward(self, states: Tensor) -> Tensor:
+        """[M, D] -> logits [M, C]."""
+        return F.linear(self.norm(states), self.words)
 
 
 class Probe(nn.Module):
-    """One matrix an offset, [width, D], on features standardised by the first batch it saw."""
+    """One matrix an offset, [width, D], on standardised features [M, width]."""
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, width: int, hidden: int, offsets: int) -> None:
+    def __init__(self, mean: Tensor, scale: Tensor, hidden: int, offsets: int) -> None:
+        """``mean``, ``scale`` [width], of the training places."""
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(offsets, width, hidden) * 0.1 * width**-0.5)
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("scale", torch.zeros(0))
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", scale)
+        start = torch.randn(offsets, len(mean), hidden) * len(mean) ** -0.5
+        self.weight = nn.Parameter(start.to(mean))
 
-    def forward(self, features: Tensor, vocabulary: Tensor) -> Tensor:
-        """features [M, width], vocabulary [C, D] -> logits [offsets, M, C]."""
-        if not len(self.scale):
-            self.mean = features.mean(0)
-            self.scale = features.std(0).clamp(min=1e-4)
-        x = (features - self.mean) / self.scale
-        states = torch.einsum("mw,owd->omd", x, self.weight)
-        return F.linear(states, vocabulary)
+    def standardised(self, features: Tensor) -> Tensor:
+        return (features - self.mean) / self.scale
+
+    def forward(self, features: Tensor, offset: int, head: OutputHead) -> Tensor:
+        """Logits [M, C] of the token ``offset`` + 1 ahead; one offset at a time, because those
+        of all would be the largest tensor by far."""
+        return head(self.standardised(features) @ self.weight[offset])
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Features by source [M, width], classes Long[offsets, M] (-1: not a class or beyond the
-    end), and the document of each place Long[M]."""
+    """Features by source [M, width], draft ids Long[O, M] (-1: not in the draft vocabulary or
+    beyond the end), and the document of each place Long[M]."""
 
     features: dict[str, Tensor]
     labels: Tensor
@@ -108,91 +125,120 @@ class PlaceReader:
         target: LanguageModel,
         trained: ConfuHead,
         untrained: ConfuHead,
-        class_of: Tensor,
         settings: ProbeSettings,
-        source: ConfuSettings,
     ) -> None:
-        """``class_of`` Long[V]: class of every target token, -1 for none."""
         self._target, self._trained, self._untrained = target, trained, untrained
-        self._class_of, self._settings = class_of, settings
-        self._anchors = replace(source.anchors, num_anchors=settings.anchors)
+        self._offsets = settings.offsets
+        self._anchors = AnchorSettings(num_anchors=settings.anchors, max_lag=settings.max_lag)
 
     @torch.no_grad()
     def read(self, batch: HeadBatch, generator: torch.Generator) -> Places:
+        """Random root rows; their [con] are routed with the lag of decoding."""
         eagle = self._trained.eagle
         answers = read_target(self._target, batch, eagle.config.feature_layers, eagle.t2d)
         rows, valid = root_rows(batch)
-        anchors: Anchors = draw_anchors(rows, valid, self._anchors, generator)
+        anchors = draw_anchors(rows, valid, self._anchors, generator)
         con, untrained = (
-            contemplate(self._target, head, batch, answers, anchors)
+            contemplate(self._target, head, batch, answers, anchors).features
             for head in (self._trained, self._untrained)
         )
         ordinary = gather_rows(answers.features, anchors.places)
         real = anchors.valid
         features = {ORDINARY: ordinary[real], CON: con[real], UNTRAINED: untrained[real]}
         features[BOTH] = torch.cat((features[ORDINARY], features[CON]), dim=-1)
-        labels = future_labels(batch, anchors.places, self._settings.offsets, self._class_of)
+        draft_ids = eagle.target_to_draft(batch.token_ids)
+        labels = future_labels(draft_ids, batch.lengths, anchors.places, self._offsets)
         documents = torch.arange(len(real), device=real.device)[:, None].expand_as(real)
         return Places(features, labels[:, real], documents[real])
 
 
-def future_labels(batch: HeadBatch, places: Tensor, offsets: int, class_of: Tensor) -> Tensor:
-    """Long[offsets, B, K]: class of the token 1..offsets after each place [B, K], -1 where there
-    is none."""
-    last = batch.token_ids.size(1) - 1
+def future_labels(draft_ids: Tensor, lengths: Tensor, places: Tensor, offsets: int) -> Tensor:
+    """Long[O, B, K]: draft id of the token 1..O after each place [B, K], -1 where there is none.
+    ``draft_ids`` Long[B, S], of the documents' tokens; ``lengths`` Long[B]."""
+    last = draft_ids.size(1) - 1
     labels = []
     for offset in range(1, offsets + 1):
         at = places + offset
-        token = batch.token_ids.gather(1, at.clamp(max=last))
-        labels.append(torch.where(at < batch.lengths[:, None], class_of[token], -1))
+        ids = draft_ids.gather(1, at.clamp(max=last))
+        labels.append(torch.where(at < lengths[:, None], ids, -1))
     return torch.stack(labels)
 
 
-def probe_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy over the places that have a label."""
-    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1)
+def start_probes(
+    reader: PlaceReader, source: HeadBatchSource, head: OutputHead, settings: ProbeSettings
+) -> dict[str, Probe]:
+    """A probe for every source of features, which it standardises with means and deviations over
+    the first training places. ValueError where these answers have no places."""
+    generator = torch.Generator(head.words.device).manual_seed(settings.seed)
+    sums: dict[str, list[Tensor]] = {}
+    seen, count = 0, 0
+    while seen < max(1, settings.num_tokens * settings.statistics_share):
+        batch = source.next(head.words.device)
+        places = reader.read(batch, generator)
+        for name, found in places.features.items():
+            x = found.double()
+            own = sums.setdefault(name, [x.new_zeros(x.size(1)), x.new_zeros(x.size(1))])
+            own[0] += x.sum(0)
+            own[1] += x.square().sum(0)
+        seen, count = seen + batch.num_tokens, count + len(places.documents)
+    if count < 2:
+        raise ValueError("the answers are too short to probe, or too few")
+    torch.manual_seed(settings.seed)
+    probes = {}
+    for name, (total, squares) in sums.items():
+        mean = total / count
+        scale = (squares / count - mean.square()).clamp(min=1e-8).sqrt()
+        like, hidden = head.words, head.words.size(1)
+        probes[name] = Probe(mean.to(like), scale.to(like), hidden, settings.offsets).to(like)
+    return probes
 
 
 def train_probes(
     reader: PlaceReader,
     documents: list[OwnOutput],
-    vocabulary: Tensor,
+    head: OutputHead,
     settings: ProbeSettings,
     say: Callable[[str], None],
 ) -> dict[str, Probe]:
-    """A probe for every source, all on the same places."""
-    batches = HeadBatchSource(documents, settings.batch_tokens, settings.seed)
-    generator = torch.Generator().manual_seed(settings.seed)
-    hidden, probes, seen, step = vocabulary.size(1), {}, 0, 0
-    optimiser: torch.optim.Optimizer | None = None
+    """A probe for every source, all on the same places. AdamW, the rate falling linearly."""
+    first = HeadBatchSource(documents, settings.batch_tokens, settings.seed)
+    probes = start_probes(reader, first, head, settings)
+    source = HeadBatchSource(documents, settings.batch_tokens, settings.seed)
+    generator = torch.Generator(head.words.device).manual_seed(settings.seed)
+    optimiser = torch.optim.AdamW(
+        [weight for probe in probes.values() for weight in probe.parameters()],
+        lr=settings.rate,
+        weight_decay=settings.weight_decay,
+    )
+    seen, step = 0, 0
     while seen < settings.num_tokens:
-        batch = batches.next(vocabulary.device)
+        batch = source.next(head.words.device)
         places = reader.read(batch, generator)
-        if optimiser is None:
-            torch.manual_seed(settings.seed)
-            probes = {
-                name: Probe(found.size(1), hidden, settings.offsets).to(found)
-                for name, found in places.features.items()
-            }
-            optimiser = torch.optim.AdamW(
-                [weight for probe in probes.values() for weight in probe.parameters()],
-                lr=settings.rate,
-                weight_decay=settings.weight_decay,
-            )
         for group in optimiser.param_groups:
             group["lr"] = settings.rate * max(0.02, 1.0 - seen / settings.num_tokens)
-        losses = {}
-        for name, probe in probes.items():  # one graph at a time
-            loss = probe_loss(probe(places.features[name], vocabulary), places.labels)
-            loss.backward()
-            losses[name] = float(loss.detach())
+        losses = {
+            name: add_gradients(probe, places.features[name], places.labels, head)
+            for name, probe in probes.items()
+        }
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         seen, step = seen + batch.num_tokens, step + 1
-        if step % 10 == 0:
+        if step % 20 == 0:
             shown = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
             say(f"probes: {seen / 1e3:.0f}k tokens, loss {shown}")
     return probes
+
+
+def add_gradients(probe: Probe, features: Tensor, labels: Tensor, head: OutputHead) -> float:
+    """One graph at a time; returns the offsets' mean cross-entropy, nats."""
+    losses = []
+    for offset, wanted in enumerate(labels):
+        known = wanted >= 0
+        if known.any():
+            loss = F.cross_entropy(probe(features[known], offset, head), wanted[known])
+            loss.backward()
+            losses.append(float(loss.detach()))
+    return sum(losses) / max(1, len(losses))
 
 
 @torch.no_grad()
@@ -200,61 +246,26 @@ def score_probes(
     reader: PlaceReader,
     probes: dict[str, Probe],
     documents: list[OwnOutput],
-    vocabulary: Tensor,
+    head: OutputHead,
     settings: ProbeSettings,
-) -> dict[str, list[Walks]]:
-    """(hits, places) of every document by source and offset, documents in one order for all."""
-    generator = torch.Generator().manual_seed(settings.seed + 1)
-    hits: dict[str, list[list[tuple[int, int]]]] = {
-        name: [[] for _ in range(settings.offsets)] for name in probes
-    }
+) -> dict[str, ProbeScores]:
+    """Sums by source, offset and document, documents in one order for all sources."""
+    device = head.words.device
+    generator = torch.Generator(device).manual_seed(settings.seed + 1)
+    parts: dict[str, list[Tensor]] = {name: [] for name in probes}  # [3, O, documents] each
     for group in group_by_length(documents, settings.batch_tokens):
-        places = reader.read(collate(group, vocabulary.device), generator)
+        places = reader.read(collate(group, device), generator)
         for name, probe in probes.items():
-            right = probe(places.features[name], vocabulary).argmax(-1) == places.labels
-            known = places.labels >= 0
-            for offset in range(settings.offsets):
-                for document in range(len(group)):
-                    here = known[offset] & (places.documents == document)
-                    hits[name][offset].append((int((right[offset] & here).sum()), int(here.sum())))
-    return {name: list(found) for name, found in hits.items()}
-
-
-def difference_interval(own: Walks, base: Walks, seed: int = 0) -> tuple[float, float]:
-    """95 % bootstrap interval of the difference of two accuracies, over documents (paired)."""
-    both = np.array([own, base], dtype=float)  # [2, documents, (hits, places)]
-    draws = np.random.default_rng(seed).integers(both.shape[1], size=(NUM_RESAMPLES, both.shape[1]))
-    sums = both[:, draws].sum(axis=2)  # [2, resamples, 2]
-    shares = sums[..., 0] / np.maximum(sums[..., 1], 1)
-    low, high = np.quantile(shares[0] - shares[1], (0.025, 0.975))
-    return float(low), float(high)
-
-
-def probe_table(hits: dict[str, list[Walks]]) -> tuple[str, dict[str, Any]]:
-    """Markdown of the top-1 accuracy by offset, and of how much more each state knows than the
-    ordinary one (95 % intervals over documents); the same as figures by source."""
-    offsets = len(next(iter(hits.values())))
-    lines = [
-        "| state |" + "".join(f" {k} ahead |" for k in range(1, offsets + 1)),
-        "|---|" + "---:|" * offsets,
-    ]
-    figures: dict[str, Any] = {}
-    for name, found in hits.items():
-        rows = []
-        for own, base in zip(found, hits[ORDINARY], strict=True):
-            places = sum(count for _, count in own)
-            accuracy = sum(count for count, _ in own) / max(1, places)
-            more = difference_interval(own, base)
-            rows.append({"accuracy": accuracy, "places": places, "more_than_ordinary": more})
-        figures[name] = rows
-        lines.append(f"| {name} |" + "".join(f" {row['accuracy']:.3f} |" for row in rows))
-    for name in hits:
-        if name != ORDINARY:
-            cells = "".join(
-                " {:+.3f} to {:+.3f} |".format(*row["more_than_ordinary"]) for row in figures[name]
-            )
-            lines.append(f"| {name} - {ORDINARY} (95 %) |{cells}")
-    return "\n".join(lines), figures
+            sums = torch.zeros(3, settings.offsets, len(group), dtype=torch.float64)
+            for offset, wanted in enumerate(places.labels):
+                known = wanted >= 0
+                logits, right = probe(places.features[name][known], offset, head), wanted[known]
+                losses = F.cross_entropy(logits, right, reduction="none")
+                found = torch.stack((logits.argmax(-1) == right, losses, torch.ones_like(losses)))
+                sums[:, offset].index_add_(1, places.documents[known].cpu(), found.double().cpu())
+            parts[name].append(sums)
+    joined = {name: torch.cat(found, dim=-1).numpy() for name, found in parts.items()}
+    return {name: ProbeScores(*np.ascontiguousarray(sums)) for name, sums in joined.items()}
 
 
 def run_probe(
@@ -271,33 +282,35 @@ def run_probe(
     """
     material = load_material(job, training, say)
     target = material.target
-    head = load_head(confu_folder, TargetInfo.of(target.config, material.target_sha256))
-    if not isinstance(head, ConfuHead):
+    trained = load_head(confu_folder, TargetInfo.of(target.config, material.target_sha256))
+    if not isinstance(trained, ConfuHead):
         raise UnsupportedModel(f"{confu_folder} holds no ConFu head to probe")
-    config, generator = head.config, torch.Generator().manual_seed(settings.seed)
-    confu = ConfuSettings(
+    config, generator = trained.config, torch.Generator().manual_seed(settings.seed)
+    start = ConfuSettings(
         training=training,
         num_soft_prompts=config.num_soft_prompts,
         num_experts=config.num_experts,
         experts_per_token=config.experts_per_token,
     )
-    untrained = initial_confu(target.cpu(), head.eagle, confu, generator).to(job.device)
+    # Its drafter is the trained one: what [con] makes of the target does not depend on it.
+    untrained = initial_confu(target.cpu(), trained.eagle, start, generator)
     target.to(job.device)
-    counts = token_counts(material.train, target.config.vocab_size)
-    classes = counts.topk(min(settings.num_classes, len(counts))).indices.sort().values
-    class_of = torch.full((len(counts),), -1)
-    class_of[classes] = torch.arange(len(classes))
-    vocabulary = (target.lm_head.weight.detach()[classes] * target.model.norm.weight.detach()).to(
-        job.device
+    trained, untrained = (
+        each.to(job.device).eval().requires_grad_(False) for each in (trained, untrained)
     )
-    reader = PlaceReader(
-        target, head.to(job.device).eval(), untrained.eval(), class_of.to(job.device), settings,
-        confu,
-    )  # fmt: skip
-    probes = train_probes(reader, material.train, vocabulary, settings, say)
-    hits = score_probes(reader, probes, material.heldout, vocabulary, settings)
-    table, figures = probe_table(hits)
+    words = target.lm_head.weight.detach()[trained.eagle.t2d]
+    head = OutputHead(target.model.norm, words).requires_grad_(False)
+    reader = PlaceReader(target, trained, untrained, settings)
+    probes = train_probes(reader, material.train, head, settings, say)
+    scores = score_probes(reader, probes, material.heldout, head, settings)
+    table, figures = probe_table(scores, ORDINARY)
     job.work.mkdir(parents=True, exist_ok=True)
     (job.work / "table.md").write_text(table + "\n", encoding="utf-8")
-    (job.work / "probe.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    record = {
+        "settings": asdict(settings),
+        "documents": len(material.train),
+        "heldout_documents": len(material.heldout),
+        "sources": figures,
+    }
+    (job.work / "probe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return table

@@ -68,11 +68,14 @@ class HeadSettings:
 
 
 class Objective(Protocol):
-    """What the loop needs to know of a head. ``own_rates``: AdamW's rate for parameters that need
-    another one than the rest. ``evaluate`` returns scores by name."""
+    """What the loop needs to know of a head. ``steps_at``: how many steps are unrolled when that
+    share of the budget is spent (0: the drafter does not learn yet). ``own_rates``: AdamW's rate
+    for parameters that need another one than the rest. ``evaluate`` returns scores by name."""
 
     @property
     def head(self) -> nn.Module: ...
+
+    def steps_at(self, share_spent: float) -> int: ...
 
     def loss(
         self, batch: HeadBatch, generator: torch.Generator, num_steps: int
@@ -162,7 +165,7 @@ class HeadTrainer:
         for optimiser in optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["base_rate"] * factor
-        num_steps = settings.steps_at(self.share_spent())
+        num_steps = self.objective.steps_at(self.share_spent())
         torch.manual_seed(settings.seed * 1_000_003 + self.step)  # of the dropout
         result = self.objective.loss(batch, generator, num_steps)
         result.loss.backward()
@@ -181,10 +184,14 @@ class HeadTrainer:
         matches = sum(result.matches[..., :shown].flatten(0, 1).sum(0) for result in recent)
         labels = sum(result.has_label[..., :shown].flatten(0, 1).sum(0) for result in recent)
         shares = (matches / labels.clamp(min=1)).tolist()  # type: ignore[union-attr]
+        accepted = (
+            f"accepted at depth 1 {shares[0]:.3f}, {len(shares)} {shares[-1]:.3f}  "
+            if shares
+            else ""
+        )
         self.say(
             f"step {self.step}  tokens {self.tokens / 1e3:.0f}k  {rate:.0f} tokens/s  "
-            f"loss {loss:.3f}  accepted at depth 1 {shares[0]:.3f}, "
-            f"{len(shares)} {shares[-1]:.3f}  "
+            f"loss {loss:.3f}  {accepted}"
             f"left {self.seconds * (1 / max(1e-6, share) - 1) / 60:.1f} min"
         )
 

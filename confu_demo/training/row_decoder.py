@@ -49,7 +49,10 @@ class RowDecoder:
         )
         self._lengths = torch.zeros(rows, dtype=torch.long, device=weight.device)
         self._layers = [layer for layer in model.model.layers if isinstance(layer, Layer)]
-        self._head_weight = model.lm_head.weight.detach()
+        # float32 at least, whatever the model's dtype: rounded logits tie, and a tie is not greedy.
+        head_weight = model.lm_head.weight.detach()
+        precise = torch.promote_types(head_weight.dtype, torch.float32)
+        self._head_weight = head_weight.to(precise)
 
     @torch.no_grad()
     def start(self, row: int, token_ids: list[int]) -> Tensor:
@@ -71,7 +74,7 @@ class RowDecoder:
         ]  # fmt: skip
         self._thoughts[row, :num] = torch.cat(parts, dim=-1).half()
         self._lengths[row] = num
-        return self.model.lm_head_logits(output.hidden[0, -1])
+        return self._logits(output.hidden[:, -1])[0]
 
     @torch.no_grad()
     def step(self, token_ids: Tensor) -> Tensor:
@@ -98,7 +101,11 @@ class RowDecoder:
         rows = torch.arange(len(positions), device=positions.device)
         self._thoughts[rows, positions] = torch.cat(thoughts, dim=-1).half()
         self._lengths += 1
-        return torch.mm(self._head_weight, self.model.model.norm(hidden).t()).t()
+        return self._logits(hidden)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        normed = self.model.model.norm(hidden).to(self._head_weight.dtype)
+        return torch.mm(self._head_weight, normed.t()).t()
 
     def record(self, row: int) -> Record:
         """What has been read in a row so far."""

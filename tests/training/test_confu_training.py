@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from confu_demo.training.anchors import (
     Anchors,
@@ -25,6 +26,7 @@ from confu_demo.training.eagle3 import EagleObjective
 from confu_demo.training.head_batches import root_rows
 from confu_demo.training.head_job import HeadJob
 from confu_demo.training.head_trainer import HeadSettings, make_optimisers
+from confu_demo.training.language_model import LanguageModel, causal_mask
 from tests.training.head_kit import (
     VOCAB_SIZE,
     document,
@@ -135,9 +137,9 @@ def test_the_second_con_token_follows_the_first_as_in_a_fresh_forward() -> None:
     learner = ConfuObjective(target, head, [], replace(SETTINGS, num_contemplate_tokens=2))
     answers = learner.read(batch)
     anchors = anchors_at([[2, 6]], [[0, 0]])
-    alone = contemplate(target, head, batch, answers, anchors)
+    alone = contemplate(target, head, batch, answers, anchors).features
     width = alone.size(-1)
-    ours = learner.contemplated(batch, answers, anchors)
+    ours = learner.contemplated(batch, answers, anchors).features
     assert ours.shape == (1, 2, 2 * width)
     torch.testing.assert_close(ours[..., :width], alone)
     side = model.side_key_values(head.soft_prompt.embeddings)
@@ -162,7 +164,7 @@ def test_two_future_tokens_have_a_column_each_at_their_own_positions() -> None:
     answers = learner.read(batch)
     rows, valid = root_rows(batch)
     anchors = every_row(rows, valid, 3, generator())
-    con_features = learner.contemplated(batch, answers, anchors)
+    con_features = learner.contemplated(batch, answers, anchors).features
     starts = gather_rows(learner.head.eagle.fuse(answers.features), rows)
     serving = serving_anchor(anchors, rows)
     both = future_columns(learner.head, con_features, anchors, starts, serving, valid, 2)
@@ -213,7 +215,7 @@ def test_con_features_equal_a_fresh_forward_of_the_engine() -> None:
         routed_from=torch.tensor([[2, 3, 7], [1, 1, 5]]),
         reach=torch.zeros(2, 3, dtype=torch.long),
     )
-    ours = contemplate(target, head, batch, answers, anchors)
+    ours = contemplate(target, head, batch, answers, anchors).features
     side = model.side_key_values(head.soft_prompt.embeddings)
     for index in range(2):
         for place in range(3):
@@ -248,7 +250,7 @@ def test_anchors_and_replication_never_look_ahead() -> None:
     futures, outputs = [], []
     for one in (batch, changed):
         answers = learner.read(one)
-        con_features = contemplate(learner.target, learner.head, one, answers, anchors)
+        con_features = contemplate(learner.target, learner.head, one, answers, anchors).features
         fused = learner.head.eagle.fuse(answers.features)
         starts = gather_rows(fused, rows)
         column = future_columns(learner.head, con_features, anchors, starts, serving, valid)
@@ -275,7 +277,7 @@ def test_with_f_switched_off_the_loss_is_eagle3s() -> None:
     answers = learner.read(batch)
     rows, valid = root_rows(batch)
     anchors = draw_anchors(rows, valid, SETTINGS.anchors, generator())
-    con_features = contemplate(learner.target, learner.head, batch, answers, anchors)
+    con_features = contemplate(learner.target, learner.head, batch, answers, anchors).features
     arguments = (batch, answers, anchors, con_features, rows, valid)
     hidden = learner.unrolled(*arguments, None)
     assert torch.equal(hidden.loss, baseline.loss)
@@ -354,7 +356,7 @@ def test_a_fresh_confu_head_drafts_like_the_eagle3_head_it_starts_from() -> None
     settings = replace(SETTINGS, initial_future_bias=-30.0)
     head = initial_confu(target, eagle, settings, generator()).double()
     learner = ConfuObjective(target, head, [document(20, 3)], settings)
-    scores = learner.evaluate()
+    scores = learner.scores_of([[document(20, 3)]])
     baseline = EagleObjective(target, eagle, [document(20, 3)], TRAINING).evaluate()["eagle3"]
     assert set(scores) == {f"confu, f {mode}" for mode in ("on", "zeroed", "shuffled", "hidden")}
     for scored in scores.values():
@@ -362,13 +364,91 @@ def test_a_fresh_confu_head_drafts_like_the_eagle3_head_it_starts_from() -> None
         assert scored["loss"] == pytest.approx(baseline["loss"], abs=1e-6)
 
 
+def by_hand(target: LanguageModel, hidden: Tensor, probs: Tensor, t2d: Tensor) -> float:
+    logits = target.lm_head_logits(hidden)[t2d]
+    return float(-(probs * logits.log_softmax(-1)).sum())
+
+
+@torch.no_grad()
+def test_a_con_foresees_what_comes_after_the_next_token_through_the_targets_own_head() -> None:
+    learner = objective()
+    learner.settings = replace(learner.settings, num_contemplate_tokens=2)
+    batch = random_batch([(12, 3)])
+    answers = learner.read(batch)
+    anchors = anchors_at([[2, 8, 9]], [[0, 0, 0]])
+    con = learner.contemplated(batch, answers, anchors)
+    seen = learner.foreseen(batch, answers, anchors, con)
+    whole = learner.target(
+        learner.target.embed(batch.token_ids), torch.arange(12)[None], causal_mask(12)
+    )
+    logits, t2d = learner.target.lm_head_logits(whole.hidden[0]), learner.head.eagle.t2d
+    expected = []
+    # The first [con] after x_a is held against what the target says after x_{a+1}, the second one
+    # after x_{a+2}; x_12 does not exist.
+    for number, said_after in enumerate((3, 4, 9, 10, 10, 11)):
+        if said_after < 11 and t2d[logits[said_after].argmax()]:
+            probs = logits[said_after, t2d].softmax(-1)
+            expected.append(by_hand(learner.target, con.hidden[0, number], probs, t2d))
+    assert seen.places == len(expected) > 0
+    assert float(seen.loss) == pytest.approx(sum(expected) / len(expected))
+
+
+def test_what_con_foresees_is_learnt_alone_first_and_then_with_the_drafter() -> None:
+    target = tiny_target(dtype=torch.float32)
+    settings = replace(
+        SETTINGS, foresight_weight=1.0, foresight_share=0.5, contemplate_rate=0.03,
+        future_dropout=0.0,
+    )  # fmt: skip
+    head = initial_confu(target, random_eagle(dtype=torch.float32), settings, generator())
+    learner = ConfuObjective(target, head, [], settings)
+    assert [learner.steps_at(share) for share in (0.0, 0.49, 0.5, 0.9)] == [0, 0, 3, 3]
+    batch = random_batch([(20, 3), (18, 4)])
+    drafter = {name: value.clone() for name, value in head.eagle.named_parameters()}
+    optimisers = make_optimisers(learner, TRAINING)
+    losses = []
+    for step in range(40):
+        result = learner.loss(batch, generator(step), 0)
+        assert result.matches.shape[-1] == 0
+        losses.append(float(result.loss.detach()))
+        result.loss.backward()
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+    assert sum(losses[-5:]) < sum(losses[:5]) - 0.15
+    for name, value in head.eagle.named_parameters():
+        assert torch.equal(value, drafter[name])
+    both = learner.loss(batch, generator(), 2).loss
+    learner.settings = replace(settings, foresight_weight=0.0, foresight_share=0.0)
+    alone = learner.loss(batch, generator(), 2).loss
+    assert float((both - alone).detach()) == pytest.approx(losses[-1], rel=0.5)
+    with pytest.raises(ValueError, match="needs a foresight weight"):
+        replace(SETTINGS, foresight_share=0.5)
+
+
+@torch.no_grad()
+def test_a_pass_over_con_in_bfloat16_thinks_nearly_the_same() -> None:
+    precise = objective(torch.float32)
+    rough = ConfuObjective(
+        precise.target, precise.head, [], replace(SETTINGS, contemplate_dtype="bfloat16")
+    )
+    batch = random_batch([(18, 3)])
+    answers, anchors = precise.read(batch), anchors_at([[3, 9]], [[0, 0]])
+    ours = rough.contemplated(batch, answers, anchors)
+    theirs = precise.contemplated(batch, answers, anchors)
+    assert ours.features.dtype == torch.float32
+    difference = (ours.features - theirs.features).norm() / theirs.features.norm()
+    assert 0.0 < float(difference) < 0.03
+
+
 @torch.no_grad()
 def test_evaluation_tells_its_four_futures_apart() -> None:
-    scores = objective().evaluate()
+    everything = objective().evaluate()
+    assert 0.0 <= everything["foreseen"] <= 1.0
+    scores = {name: scored for name, scored in everything.items() if name != "foreseen"}
     losses = {name: scored["loss"] for name, scored in scores.items()}
     assert len({round(loss, 9) for loss in losses.values()}) == 4
     assert len({scored["positions"] for scored in scores.values()}) == 1
-    assert objective().evaluate() == scores
+    assert objective().evaluate() == everything
 
 
 def test_shuffling_moves_the_f_of_valid_anchors_and_zeroing_removes_them() -> None:

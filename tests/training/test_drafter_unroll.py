@@ -139,7 +139,7 @@ def test_a_row_with_its_future_token_equals_what_the_confu_decoder_drafts(
         routed_from=torch.tensor([[routed_from]]),
         reach=torch.tensor([[0]]),
     )
-    con_features = contemplate(target, head, batch, answers, anchors)
+    con_features = contemplate(target, head, batch, answers, anchors).features
     fused = gather_rows(eagle.fuse(answers.features), at)
     index, visible = torch.tensor([[0]]), torch.tensor([[True]])
     column = future_columns(head, con_features, anchors, fused, index, visible)
