@@ -40,22 +40,34 @@ _PLAN_EVERY = 16  # cycles, where the shape is planned between cycles; sooner at
 
 
 def make_growth(
-    config: DecodeConfig, budget: int, costs: Callable[[], CycleCosts], *, may_look: bool
+    config: DecodeConfig,
+    budget: int,
+    costs: Callable[[], CycleCosts],
+    *,
+    may_look: bool,
+    future_worth: float = FUTURE_WORTH,
 ) -> Growth:
     """``budget``: contemplate tokens of this method (0: it has none). ``costs`` is asked only
-    where the machine decides."""
+    where the machine decides. ``future_worth``: what a future prediction of its own adds to a
+    cycle that would else inherit an ancestor's, as a part of the acceptance length."""
     if config.tree.mode == "fixed":
         return FixedGrowth(config.tree, budget, may_look=may_look)
-    return AutoGrowth(config.tree, budget, costs(), may_look=may_look)
+    return AutoGrowth(config.tree, budget, costs(), may_look=may_look, future_worth=future_worth)
 
 
 class AutoGrowth:
     """Satisfies :class:`confu_demo.decoding.growth.Growth`. ``limits`` bound every tree."""
 
     def __init__(
-        self, limits: TreeConfig, budget: int, costs: CycleCosts, *, may_look: bool
+        self,
+        limits: TreeConfig,
+        budget: int,
+        costs: CycleCosts,
+        *,
+        may_look: bool,
+        future_worth: float = FUTURE_WORTH,
     ) -> None:
-        self._costs = costs
+        self._costs, self._future_worth = costs, future_worth
         self._limits, self._budget, self.may_look = limits, budget, may_look
         most = limits.num_nodes
         self._rows_ms = costs.verify.table(2 * most)
@@ -82,7 +94,7 @@ class AutoGrowth:
     def _worth(self) -> float:
         """Tokens that a future prediction of its own adds to the next cycle."""
         cycles = _PRIOR_CYCLES + self._cycles
-        return FUTURE_WORTH * self._tokens / cycles
+        return self._future_worth * self._tokens / cycles
 
     @property
     def _reckoned_con(self) -> int:
@@ -164,5 +176,5 @@ class AutoGrowth:
         )
         if self._budget != AUTO_BUDGET:
             return plan
-        worth = FUTURE_WORTH * plan.tokens
+        worth = self._future_worth * plan.tokens
         return replace(plan, num_con=planned_con(acceptance, plan, self._rows_ms, worth))

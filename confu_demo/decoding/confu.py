@@ -33,11 +33,11 @@ from confu_demo.decoding.base import (
 )
 from confu_demo.decoding.contemplation import ConfuParts, Contemplator
 from confu_demo.decoding.cycle_costs import cycle_costs
-from confu_demo.decoding.drafting import Drafter
+from confu_demo.decoding.drafting import Drafter, FutureInput
 from confu_demo.decoding.growth import Growth
 from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.decoding.run import Run, require_room
-from confu_demo.decoding.tree_plan import CycleCosts
+from confu_demo.decoding.tree_plan import FUTURE_WORTH, CycleCosts
 from confu_demo.decoding.verification import kept_rows, verify
 from confu_demo.engine.sampling import PositionNoise, sample
 from confu_demo.heads.confu import ConfuHead
@@ -62,7 +62,9 @@ class ConfuDecoder:
         self._costs = costs
         self.head_info = head_info or head_model_info(head, self.method)
         self._head = PackedHead(head.eagle, target.model)
-        self._parts = ConfuParts(head, target.model)
+        worth = head.config.future_worth
+        self._future_worth = FUTURE_WORTH if worth is None else worth
+        self._parts = ConfuParts(head, target.model, self._head.target_ids)
 
     def decode(
         self, request: DecodeRequest, config: DecodeConfig, clock: Clock, stop: Stop
@@ -73,12 +75,22 @@ class ConfuDecoder:
 
     def _growth(self, config: DecodeConfig) -> Growth:
         budget, may_look = config.confu.contemplate_budget, self.target.model.device.type == "cpu"
-        return make_growth(config, budget, self._cycle_costs, may_look=may_look)
+        return make_growth(
+            config, budget, self._cycle_costs, may_look=may_look, future_worth=self._future_worth
+        )
 
     def _cycle_costs(self) -> CycleCosts:
         if self._costs is None:
-            bias = self._parts.future_bias
-            self._costs = cycle_costs(self.target, self._head, self.head_info, bias)
+            parts, like = self._parts, self._head.like
+
+            def future() -> FutureInput:
+                nothing = like.new_zeros(1, self._head.config.hidden_size)
+                features = like.new_zeros(1, self._head.config.feature_size)
+                outlook = parts.outlook(nothing, 0)
+                return FutureInput(self._head.fuse(features), nothing, 0, outlook)
+
+            bias = parts.future_bias
+            self._costs = cycle_costs(self.target, self._head, self.head_info, bias, future)
         return self._costs
 
     def _new_drafter(
@@ -125,7 +137,7 @@ class ConfuDecoder:
                     break
                 with run.draft:
                     fused = drafter.fuse(features)
-                    future = contemplator.future_input(drafter, fused[-1:])
+                    future = contemplator.future_input(drafter, fused[-1:], cache.length)
                     tree = drafter.propose(new_ids, fused, run.num_left - 1, future)
                 with run.verify:
                     start = cache.length

@@ -57,7 +57,9 @@ class ConfuParts:
     """ConFu's own weights in the target's device and dtype; soft prompts run through the target
     once, here, and are shared by all runs [O]."""
 
-    def __init__(self, head: ConfuHead, model: LeanModel) -> None:
+    def __init__(self, head: ConfuHead, model: LeanModel, target_ids: Tensor) -> None:
+        """``target_ids`` Long[V_d]: the draft vocabulary."""
+
         def bound(mixture: ExpertMixture) -> ExpertMixture:
             own = copy.deepcopy(mixture).requires_grad_(False)
             return own.to(device=model.device, dtype=model.dtype)
@@ -68,7 +70,21 @@ class ConfuParts:
         self.future_mixture = bound(head.future_mixture)
         self.future_bias = float(head.future_bias.detach())
         soft = head.soft_prompt.embeddings.detach()
+        weights = head.foresight_weights
+        self.foresight_weights: list[float] = [] if weights is None else weights.detach().tolist()
+        # A copy of these columns, because the whole output head would cost six times as much.
+        self._words = model.lm_head_columns(target_ids) if self.foresight_weights else None
         self.side: SideKeyValues | None = model.side_key_values(soft) if len(soft) else None
+
+    def outlook(self, hidden: Tensor, distance: int) -> tuple[Tensor, ...]:
+        """What a [con]'s last state [1, D_t] adds to the draft's logits at depth 1, 2, ...:
+        float32 [1, V_d] each. ``distance``: how many tokens the draft's root is after the place
+        where this [con] stood."""
+        weights = self.foresight_weights[distance:]
+        if self._words is None or not weights:
+            return ()
+        logits = (self.model.final_norm(hidden) @ self._words).float()
+        return tuple(logits * weight for weight in weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +136,22 @@ class Contemplator:
         cache.rollback(position)
         self._add(Future(features_of(out), out.hidden, self._con_router, position, "prefill", None))
 
-    def future_input(self, drafter: Drafter, fused_last: Tensor) -> FutureInput | None:
-        """The drafter's future column for the next draft; ``fused_last`` [1, D]. None: off."""
+    def future_input(self, drafter: Drafter, fused_last: Tensor, root: int) -> FutureInput | None:
+        """What the drafter hears of the future in the next draft, whose root will stand at
+        position ``root``; ``fused_last`` [1, D]. None: off."""
         if not self.is_on:
             return None
         newest = self._futures[-1]
         self._used = self._choose()
+        outlook: tuple[Tensor, ...] = ()
         if self._used is None:
             features = torch.zeros_like(newest.features)
         else:
             features = self._used.features
+            outlook = self._parts.outlook(self._used.hidden, root - newest.position)
         uniform = not self._config.mixtures
         embedding, self._future_router = self._parts.future_mixture(fused_last, uniform=uniform)
-        return FutureInput(drafter.fuse(features), embedding, newest.position)
+        return FutureInput(drafter.fuse(features), embedding, newest.position, outlook)
 
     def verify_forward(
         self, cache: KVCache, tree: TokenTree, last_features: Tensor, budget: int | None = None

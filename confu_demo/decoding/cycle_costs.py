@@ -20,6 +20,7 @@ from confu_demo.config import SamplingConfig
 from confu_demo.decoding.base import BoundModel
 from confu_demo.decoding.draft_cost import DraftCost, draft_jobs
 from confu_demo.decoding.draft_tree import chain
+from confu_demo.decoding.drafting import FutureInput
 from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.decoding.tree_plan import CycleCosts
 from confu_demo.decoding.verification import verify
@@ -37,15 +38,20 @@ _VERIFY, _DRAFT = "verify-cost", "draft-cost"
 
 
 def cycle_costs(
-    target: BoundModel, head: PackedHead, info: ModelInfo, future_bias: float | None = None
+    target: BoundModel,
+    head: PackedHead,
+    info: ModelInfo,
+    future_bias: float | None = None,
+    future: Callable[[], FutureInput] | None = None,
 ) -> CycleCosts:
     """The costs of this head's cycles, from the user's cache or measured now. Heads of one
-    target that read the same layers share its part."""
+    target that read the same layers share its part. ``future`` makes what a draft of ConFu
+    hears, and is timed with it."""
     verify_key, draft_key = _keys(target, head, info)
     verify_curve = _curve(recall(_VERIFY, verify_key))
     draft = _draft_cost(recall(_DRAFT, draft_key))
     if verify_curve is None or draft is None:
-        found_curve, found_draft = measure(target, head, future_bias, verify_curve is None)
+        found_curve, found_draft = measure(target, head, future_bias, verify_curve is None, future)
         if verify_curve is None:
             remember(_VERIFY, verify_key, found_curve.points)
         if draft is None:
@@ -57,14 +63,18 @@ def cycle_costs(
 
 @torch.inference_mode()
 def measure(
-    target: BoundModel, head: PackedHead, future_bias: float | None, all_rows: bool = True
+    target: BoundModel,
+    head: PackedHead,
+    future_bias: float | None,
+    all_rows: bool = True,
+    future: Callable[[], FutureInput] | None = None,
 ) -> tuple[CostCurve, DraftCost]:
     """Times the parts of a cycle; without ``all_rows`` only enough of the verify forward to
     stand between the drafts."""
     rows = [row for row in ROWS if row <= target.model.config.max_positions // 2] or [1]
     rows = rows if all_rows else rows[:4]
     work = forward_jobs(target.model, head.config.feature_layers, rows, _verification(target))
-    drafts = draft_jobs(head, future_bias)
+    drafts = draft_jobs(head, future_bias, future)
     jobs, places = _alternate(work, drafts)
     times = usual_ms(jobs, synchronise(target.model.device), max_seconds=MAX_SECONDS, least=4)
     found: tuple[list[float], list[float]] = ([], [])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from confu_demo.config import TreeConfig
-from confu_demo.decoding.drafting import Drafter
+from confu_demo.decoding.drafting import Drafter, FutureInput
 from confu_demo.decoding.growth import FixedGrowth, Pool
 from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.engine.forward_cost import PAST, CostCurve
@@ -50,7 +50,11 @@ class _Scripted(FixedGrowth):
         return self._nodes if level < self._levels else 0
 
 
-def draft_jobs(head: PackedHead, future_bias: float | None) -> list[Callable[[], object]]:
+def draft_jobs(
+    head: PackedHead,
+    future_bias: float | None,
+    future: Callable[[], FutureInput] | None = None,
+) -> list[Callable[[], object]]:
     """A draft without levels, then drafts of a few levels for every width of :data:`WIDTHS`
     that the draft vocabulary allows."""
     config = head.config
@@ -66,7 +70,7 @@ def draft_jobs(head: PackedHead, future_bias: float | None) -> list[Callable[[],
 
         def run() -> object:
             drafter.num_rows = past  # zeros are as good as a prefix
-            return drafter.propose(ids, fused, _LEVELS + 1)
+            return drafter.propose(ids, fused, _LEVELS + 1, future() if future else None)
 
         return run
 

@@ -32,11 +32,13 @@ from confu_demo.decoding.packed_head import PackedHead
 @dataclass(frozen=True, slots=True)
 class FutureInput:
     """What the future column is made of: ``feature`` [1, D] (f), ``embedding`` [1, D] from the
-    future mixture, and the position of the contemplate token that f came from."""
+    future mixture, and the position of the contemplate token that f came from. ``outlook``: what is
+    added to the draft's logits at depth 1, 2, ..., float32 [1, V_d] each; nothing deeper."""
 
     feature: Tensor
     embedding: Tensor
     position: int
+    outlook: tuple[Tensor, ...] = ()
 
 
 class Drafter:
@@ -98,7 +100,9 @@ class Drafter:
         hidden = self._add_rows(head.target.embed(token_ids), fused, future)
         self.num_forwards += 1
         next_position = self.num_rows
-        frontier = pool.expand(*head.best_children(hidden, self._num_children))
+        outlook = () if future is None else future.outlook
+        added = outlook[0] if outlook else None
+        frontier = pool.expand(*head.best_children(hidden, self._num_children, added))
         bias = self._prefix_bias[:, : self._first + self.num_rows]  # no slots of the tree yet
         levels = min(self._tree.depth, max_depth - 1)
         for level in range(levels):
@@ -113,7 +117,8 @@ class Drafter:
             embeddings = head.target.embed(frontier.token_ids)
             hidden = self._tree_rows(embeddings, features, next_position + level, bias)
             self.num_forwards += 1
-            frontier = pool.expand(*head.best_children(hidden, self._num_children))
+            added = outlook[level + 1] if level + 1 < len(outlook) else None
+            frontier = pool.expand(*head.best_children(hidden, self._num_children, added))
         return pool.tree(growth.num_nodes(pool))
 
     def _add_rows(self, embeddings: Tensor, fused: Tensor, future: FutureInput | None) -> Tensor:

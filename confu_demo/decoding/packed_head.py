@@ -134,13 +134,22 @@ class PackedHead:
         gate, up = inner.chunk(2, dim=1)
         return hidden.add_(_product(F.silu(gate).mul_(up), self._down, several.down))
 
-    def best_children(self, hidden: Tensor, num: int) -> tuple[Tensor, Tensor]:
+    @property
+    def target_ids(self) -> Tensor:
+        """Long[V_d]: the target id of every draft id."""
+        return self._target_ids
+
+    def best_children(
+        self, hidden: Tensor, num: int, added: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """[m, D] -> the ``num`` likeliest next tokens of every row: target ids Long[m, num] and
-        float32 log-probabilities over the draft vocabulary [m, num]."""
+        float32 log-probabilities over the draft vocabulary [m, num]. ``added`` float32 [1, V_d]
+        goes into every row's logits."""
         logits = _product(
             self._norm(hidden, self._final_norm), self._lm_head, self._several.lm_head
         )
-        log_probs, ids = torch.log_softmax(logits.float(), dim=-1).topk(num, dim=-1)
+        logits = logits.float() if added is None else logits.float() + added
+        log_probs, ids = torch.log_softmax(logits, dim=-1).topk(num, dim=-1)
         return self._target_ids.take(ids), log_probs
 
     def _norm(self, x: Tensor, weight: Tensor | None) -> Tensor:

@@ -18,9 +18,9 @@ from confu_demo.engine.forward_cost import CostCurve
 from confu_demo.trace import MeasuredCosts
 
 FUTURE_WORTH = 0.04
-"""What a future prediction of its own is worth to a cycle that would else inherit one from an
-ancestor, as a part of the acceptance length. The paper's f adds about 0.1 over none, and training
-by replication means an inherited f to keep part of that; `sweep --budgets` measures it. [O]"""
+"""What a future prediction of its own is taken to be worth, as a part of the acceptance length,
+with a head that does not say what f was worth to it on held-out answers (``future_worth`` of its
+config). The paper's f adds about 0.1 over none. [O]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

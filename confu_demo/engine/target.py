@@ -104,6 +104,10 @@ class LeanModel:
         logits = hidden @ self._head
         return logits if logits.dtype.itemsize >= 4 else logits.float()
 
+    def lm_head_columns(self, token_ids: Tensor) -> Tensor:
+        """The output head of some tokens: Long[n] -> [D, n], a copy."""
+        return self._head.index_select(1, token_ids)
+
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for ``capacity`` tokens, those of draft trees included."""
         if self._rotations.shape[0] < capacity + _SPARE_POSITIONS:

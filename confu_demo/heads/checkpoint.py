@@ -127,12 +127,28 @@ def _config(raw: dict[str, Any], target: TargetInfo | None) -> EagleConfig | Con
     if method == "confu":
         eagle = _eagle_config(raw["eagle"])
         own = ("num_soft_prompts", "num_experts", "experts_per_token")
-        return ConfuHeadConfig(eagle=eagle, **{name: raw[name] for name in own})
+        return ConfuHeadConfig(
+            eagle=eagle,
+            foresight_depths=raw.get("foresight_depths", 0),  # heads before that had none
+            future_worth=_future_worth(raw),
+            **{name: raw[name] for name in own},
+        )
     if method == "eagle3":
         return _eagle_config({k: v for k, v in raw.items() if k not in ("method", "card")})
     if method is not None:
         raise UnsupportedModel(f"method {method!r} is unknown; use an eagle3 or a confu head")
     return public_config(raw, target)
+
+
+def _future_worth(raw: Mapping[str, Any]) -> float | None:
+    """From the held-out scores on the card, where there are such; 0 where f was of no use."""
+    try:
+        scores = raw["card"]["heldout"]
+        with_f, without = (scores[f"confu, f {mode}"]["walked_length"] for mode in ("on", "hidden"))
+        return max(0.0, float(with_f) / float(without) - 1.0)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        worth = raw.get("future_worth")
+        return None if worth is None else float(worth)
 
 
 def _eagle_config(values: Mapping[str, Any]) -> EagleConfig:

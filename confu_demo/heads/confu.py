@@ -21,6 +21,7 @@ from confu_demo.heads.expert_mixture import ExpertMixture
 from confu_demo.heads.hub import HubHead
 from confu_demo.heads.soft_prompt import SoftPrompt
 
+MAX_FORESIGHT_DEPTHS = 16
 INITIAL_FUTURE_BIAS = -6.0
 """exp(-6) of an ordinary column's weight: f is off in effect when training starts [O]."""
 
@@ -33,8 +34,14 @@ class ConfuHeadConfig:
     num_soft_prompts: int = 16  # [P]
     num_experts: int = 8  # [O]
     experts_per_token: int = 2  # [O]
+    foresight_depths: int = 0  # [O]; 0 is the paper's head
+    future_worth: float | None = None  # [O]; share of the acceptance length that f added, held out
 
     def __post_init__(self) -> None:
+        if not 0 <= self.foresight_depths <= MAX_FORESIGHT_DEPTHS:
+            raise ValueError(
+                f"foresight_depths must be 0 to {MAX_FORESIGHT_DEPTHS}, not {self.foresight_depths}"
+            )
         if self.num_soft_prompts < 0:
             raise ValueError(f"num_soft_prompts must be 0 or more, not {self.num_soft_prompts}")
         if not 1 <= self.experts_per_token <= self.num_experts:
@@ -47,7 +54,14 @@ class ConfuHead(nn.Module, HubHead, tags=["confu"]):
     """``con_mixture`` reads the concatenated target features of the last accepted token and
     makes [con] in the target's embedding space; ``future_mixture`` reads the fused feature of
     the last accepted token (what enters the draft layer [O]) and makes the future token's
-    embedding. ``future_bias`` is added to the attention score of the future column [O]."""
+    embedding. ``future_bias`` is added to the attention score of the future column [O].
+
+    ``foresight_weights`` [n] are a second way in for f, ours alone [O]: what the target itself
+    reads off [con]'s last state (its own norm and output head, on the draft vocabulary) is added
+    to the draft's logits. The [con] after x_a foresees x_{a+2}; weight k is for the token k
+    places after that one, and later tokens get nothing. None without them: the paper's head."""
+
+    foresight_weights: nn.Parameter | None
 
     _paper = "https://arxiv.org/abs/2603.08899"
 
@@ -61,6 +75,9 @@ class ConfuHead(nn.Module, HubHead, tags=["confu"]):
         self.con_mixture = ExpertMixture(eagle.feature_size, eagle.target_hidden_size, **sizes)
         self.future_mixture = ExpertMixture(eagle.hidden_size, eagle.hidden_size, **sizes)
         self.future_bias = nn.Parameter(torch.tensor(INITIAL_FUTURE_BIAS))
+        depths = config.foresight_depths
+        weights = nn.Parameter(torch.zeros(depths)) if depths else None
+        self.register_parameter("foresight_weights", weights)
 
     @classmethod
     def from_eagle(cls, eagle: EagleHead, config: ConfuHeadConfig) -> ConfuHead:

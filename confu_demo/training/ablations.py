@@ -28,6 +28,8 @@ CONTROL = "EAGLE-3 continued"
 FULL = "ConFu"
 VARIANTS: dict[str, Callable[[ConfuSettings], ConfuSettings]] = {
     FULL: lambda settings: settings,
+    "the paper's loss and column": lambda settings: _as_in_the_paper(settings),
+    "foresight without logits": lambda settings: replace(settings, foresight_depths=0),
     "without soft prompts": lambda settings: replace(settings, num_soft_prompts=0),
     "4 soft prompts": lambda settings: replace(settings, num_soft_prompts=4),
     "64 soft prompts": lambda settings: replace(settings, num_soft_prompts=64),
@@ -35,11 +37,20 @@ VARIANTS: dict[str, Callable[[ConfuSettings], ConfuSettings]] = {
         settings, anchors=replace(settings.anchors, max_reach=0)
     ),
     "without mixtures": lambda settings: replace(settings, num_experts=1, experts_per_token=1),
-    "2 contemplate tokens": lambda settings: replace(settings, num_contemplate_tokens=2),
-    "4 contemplate tokens": lambda settings: replace(settings, num_contemplate_tokens=4),
+    "2 contemplate tokens": lambda settings: _contemplating(settings, 2),
+    "4 contemplate tokens": lambda settings: _contemplating(settings, 4),
     "f from the last layer": lambda settings: replace(settings, future_source="last"),
 }
 NAMES = (CONTROL, *VARIANTS)
+
+
+def _as_in_the_paper(settings: ConfuSettings) -> ConfuSettings:
+    return replace(settings, foresight_depths=0, foresight_weight=0.0, foresight_share=0.0)
+
+
+def _contemplating(settings: ConfuSettings, num: int) -> ConfuSettings:
+    """The draft's logits hear one [con] alone, so these variants compare with the one without."""
+    return replace(settings, num_contemplate_tokens=num, foresight_depths=0)
 
 
 def run_variant(

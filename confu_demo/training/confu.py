@@ -50,6 +50,7 @@ from confu_demo.training.confu_pass import (
     contemplate,
     foresight,
     future_columns,
+    outlook_of,
 )
 from confu_demo.training.drafter_unroll import (
     FutureColumns,
@@ -91,6 +92,8 @@ class ConfuSettings:
     initial_future_bias: float = 0.0  # at -6, f off in effect, no gradient ever switched it on
     future_bias_rate: float = 0.1  # a scalar with several units to travel
     contemplate_rate: float | None = None  # of soft prompts and [con] experts; None: AdamW's
+    foresight_depths: int = 0  # of the head: how far its logits hear what [con] foresees
+    foresight_rate: float = 0.02  # of the weights that do so
     foresight_weight: float = 0.0  # of what [con] foresees in the loss; the paper has none
     foresight_share: float = 0.0  # of the budget, spent first on what [con] foresees alone
     contemplate_dtype: Literal["float32", "bfloat16"] = "float32"  # of the target's pass over [con]
@@ -98,6 +101,8 @@ class ConfuSettings:
     def __post_init__(self) -> None:
         if self.num_contemplate_tokens < 1:
             raise ValueError("an anchor has 1 contemplate token or more")
+        if self.foresight_depths and self.num_contemplate_tokens != 1:
+            raise ValueError("foresight in the logits knows one contemplate token an anchor")
         if not 0.0 <= self.foresight_share < 1.0 or self.foresight_weight < 0.0:
             raise ValueError("foresight needs a weight of 0 or more and a share below 1")
         if self.foresight_share > 0.0 and self.foresight_weight == 0.0:
@@ -158,7 +163,7 @@ class ConfuObjective:
             none = torch.zeros(*rows.shape, 0, dtype=torch.bool, device=rows.device)
             return UnrollResult(foreseen, [], none, none)
         result = self.unrolled(
-            batch, answers, anchors, con.features, rows, valid, visible, num_steps, candidates
+            batch, answers, anchors, con, rows, valid, visible, num_steps, candidates
         )
         return replace(result, loss=result.loss + foreseen) if weight > 0.0 else result
 
@@ -179,7 +184,7 @@ class ConfuObjective:
         batch: HeadBatch,
         answers: TargetPass,
         anchors: Anchors,
-        con_features: Tensor,
+        con: Contemplation,
         rows: Tensor,
         valid: Tensor,
         visible: Tensor | None,
@@ -189,18 +194,22 @@ class ConfuObjective:
         """The loss over ``rows``; ``visible`` None leaves the future token out altogether."""
         eagle, training = self.head.eagle, self.settings.training
         fused = eagle.fuse(answers.features)
+        steps = training.unroll_steps if num_steps is None else num_steps
         columns: list[FutureColumns] = []
+        outlook = None
         if visible is not None:
             serving, starts = serving_anchor(anchors, rows), gather_rows(fused, rows)
             columns = future_columns(
-                self.head, con_features, anchors, starts, serving, visible,
+                self.head, con.features, anchors, starts, serving, visible,
                 self.settings.num_contemplate_tokens,
             )  # fmt: skip
-        steps = training.unroll_steps if num_steps is None else num_steps
+            outlook = outlook_of(
+                self.head, self.target, con, anchors, rows, serving, visible, steps
+            )
         outputs = unroll(eagle, answers.embeddings, fused, rows, steps, columns)
         return unroll_loss(
             eagle, outputs, answers, rows, valid, batch.lengths,
-            training.step_decay, num_candidates,
+            training.step_decay, num_candidates, outlook,
         )  # fmt: skip
 
     def evaluate(self) -> dict[str, Any]:
@@ -228,16 +237,18 @@ class ConfuObjective:
             seen = self.foreseen(batch, answers, anchors, con)
             hits, places = hits + seen.hits, places + seen.places
             for mode in FUTURE_MODES:
-                features = changed_future(con.features, valid, mode, generator)
+                changed = changed_future(con, valid, mode, generator)
                 visible = None if mode == "hidden" else valid
                 results[mode].append(
-                    self.unrolled(batch, answers, anchors, features, rows, valid, visible)
+                    self.unrolled(batch, answers, anchors, changed, rows, valid, visible)
                 )
         scores = {f"confu, f {mode}": asdict(score(results[mode])) for mode in FUTURE_MODES}
         return scores, hits / max(1, places)
 
     def own_rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         rates = [(self.settings.future_bias_rate, [self.head.future_bias])]
+        if self.head.foresight_weights is not None:
+            rates.append((self.settings.foresight_rate, [self.head.foresight_weights]))
         if self.settings.contemplate_rate is not None:
             # What only the frozen target reads has far to go; the router is as quick as the rest.
             own = [self.head.soft_prompt.embeddings, self.head.con_mixture.experts]
@@ -255,6 +266,7 @@ def initial_confu(
         num_soft_prompts=settings.num_soft_prompts,
         num_experts=settings.num_experts,
         experts_per_token=settings.experts_per_token,
+        foresight_depths=settings.foresight_depths,
     )
     head = ConfuHead.from_eagle(eagle, config)
     words = target.embed(eagle.t2d.nonzero().flatten()).detach()

@@ -19,7 +19,12 @@ from torch import Tensor
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import Anchors, con_mask
-from confu_demo.training.drafter_unroll import FutureColumns, gather_rows, head_candidates
+from confu_demo.training.drafter_unroll import (
+    FutureColumns,
+    Outlook,
+    gather_rows,
+    head_candidates,
+)
 from confu_demo.training.head_batches import HeadBatch, TargetPass
 from confu_demo.training.language_model import KeyValue, LanguageModel, causal_mask
 
@@ -155,16 +160,49 @@ def future_columns(
     return columns
 
 
+def outlook_of(
+    head: ConfuHead,
+    target: LanguageModel,
+    con: Contemplation,
+    anchors: Anchors,
+    rows: Tensor,
+    serving: Tensor,
+    visible: Tensor,
+    num_steps: int,
+) -> Outlook | None:
+    """What a head with foresight weights adds to its logits; None for a head without. ``rows``
+    and ``serving`` Long[B, R]; ``visible`` Bool[B, R]."""
+    if head.foresight_weights is None:
+        return None
+    index = serving.clamp(min=0)
+    # The [con] after x_a foresees x_{a+2}; step i from root row r drafts x_{r+2+i}.
+    ahead = (rows - anchors.places.gather(1, index))[..., None] + torch.arange(
+        num_steps, device=rows.device
+    )
+    padded = torch.cat((head.foresight_weights, head.foresight_weights.new_zeros(1)))
+    weights = padded[ahead.clamp(0, len(padded) - 1)]
+    served = (visible & (serving >= 0))[..., None]
+    words = target.lm_head.weight[head.eagle.t2d].detach()
+    return Outlook(target.model.norm(con.hidden), words, index, weights * served)
+
+
 def changed_future(
-    con_features: Tensor, valid: Tensor, mode: FutureMode, generator: torch.Generator
-) -> Tensor:
-    """The controls: [B, K, 3 * D] as it is, zeroed, or shuffled among all valid anchors."""
+    con: Contemplation, valid: Tensor, mode: FutureMode, generator: torch.Generator
+) -> Contemplation:
+    """The controls: as it is, zeroed, or shuffled among all valid anchors."""
     if mode == "zeroed":
-        return torch.zeros_like(con_features)
+        return Contemplation(torch.zeros_like(con.features), torch.zeros_like(con.hidden))
     if mode == "shuffled":
-        real = con_features[valid]
-        order = torch.randperm(len(real), generator=generator, device=real.device)
-        changed = con_features.clone()
-        changed[valid] = real[order]
-        return changed
-    return con_features
+        num = int(valid.sum())
+        order = torch.randperm(num, generator=generator, device=valid.device)
+        return Contemplation(
+            _reordered(con.features, valid, order),
+            _reordered(con.hidden.view(*valid.shape, -1), valid, order).view_as(con.hidden),
+        )
+    return con
+
+
+def _reordered(states: Tensor, valid: Tensor, order: Tensor) -> Tensor:
+    changed = states.clone()
+    changed[valid] = states[valid][order]
+    return changed

@@ -42,6 +42,22 @@ class FutureColumns:
     visible: Tensor  # Bool[B, R]
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What the [con] foresee, to be added to the drafter's logits (``foresight_weights`` of
+    :class:`~confu_demo.heads.confu.ConfuHead`)."""
+
+    states: Tensor  # [B, K, D], of the [con], after the target's final norm
+    words: Tensor  # [V_d, D], the target's output head on the draft vocabulary
+    serving: Tensor  # Long[B, R], the [con] of every row, in 0..K - 1
+    weights: Tensor  # [B, R, steps], 0 where a row has none
+
+    def logits(self, ids: Tensor) -> Tensor:
+        """[B, K, C] of the draft ids Long[C]."""
+        words = self.words if len(ids) == len(self.words) else self.words[ids]
+        return F.linear(self.states, words)
+
+
 def gather_rows(source: Tensor, rows: Tensor) -> Tensor:
     """source [B, S, N], rows Long[B, R] -> [B, R, N]."""
     return source.gather(1, rows[..., None].expand(-1, -1, source.size(-1)))
@@ -154,6 +170,7 @@ def unroll_loss(
     lengths: Tensor,
     decay: float = 0.8,
     num_candidates: int | None = None,
+    outlook: Outlook | None = None,
 ) -> UnrollResult:
     """Cross-entropy against the target's distribution on the draft vocabulary, left out where
     the target's argmax is not in it [E]. ``rows``, ``valid`` [B, R]; ``lengths`` Long[B].
@@ -165,12 +182,16 @@ def unroll_loss(
     step_losses: list[float] = []
     ids, probs, known = head_candidates(head, answers, num_candidates)
     weight = head.lm_head.weight if num_candidates is None else head.lm_head.weight[ids]
+    foreseen = None if outlook is None else outlook.logits(ids)
     for step, hidden in enumerate(outputs):
         has_label = valid & (rows + 2 + step < lengths[:, None])
         at = (rows + 1 + step).clamp(max=answers.argmax.size(1) - 1)  # whose logits predict it
         chosen = (has_label & known.gather(1, at)).nonzero(as_tuple=True)
         document, place = chosen[0], at[chosen]
         logits = F.linear(head.norm(hidden[chosen]), weight).float()  # [M, candidates]
+        if outlook is not None and foreseen is not None:
+            own = outlook.weights[chosen][:, step, None].to(logits)
+            logits = logits + own * foreseen[document, outlook.serving[chosen]].to(logits)
         cross = logits.logsumexp(-1) - (probs[document, place] * logits).sum(-1)
         mean = cross.sum() / max(1, len(cross))
         total = total + decay**step * mean

@@ -116,7 +116,7 @@ class TargetPass:
     embeddings: Tensor  # [B, S, D], of the tokens themselves
     features: Tensor  # [B, S, 3 * D], residual stream entering the feature layers
     probs: Tensor  # [B, S, V_d], of the token after each position
-    argmax: Tensor  # Long[B, S], target ids
+    argmax: Tensor  # Long[B, S], target ids; from records only of completions
     in_vocabulary: Tensor  # Bool[B, S]
     keys_values: list[KeyValue]  # per layer, [B, H_kv, S, head_dim] twice
 
@@ -161,10 +161,13 @@ def _read_records(
     length, like = batch.token_ids.size(1), target.model.norm.weight
     hidden = padded([record.hidden() for record in kept], length, 0, like)
     features = padded([record.features() for record in kept], length, 0, like)
-    # The output head over the whole vocabulary is a fifth of the target: its argmax is kept.
-    for row, record in enumerate(kept):
+    # The output head over the whole vocabulary is a fifth of the target: its argmax is kept, and
+    # prompts, about which nobody asks, get none (0).
+    for row, (record, document) in enumerate(zip(kept, batch.documents, strict=True)):
         if record.argmax is None:
-            record.argmax = target.lm_head_logits(hidden[row]).argmax(dim=-1)[: record.num_read]
+            said = slice(document.num_prompt - 1, record.num_read)
+            record.argmax = torch.zeros_like(batch.token_ids[row, : record.num_read])
+            record.argmax[said] = target.lm_head_logits(hidden[row, said]).argmax(dim=-1)
     argmax = padded([record.argmax for record in kept], length, 0, batch.token_ids)
     normed = target.model.norm(hidden)
     probs = torch.softmax(F.linear(normed, target.lm_head.weight[t2d]).float(), dim=-1)

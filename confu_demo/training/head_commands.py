@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from transformers import AutoTokenizer
@@ -37,10 +38,32 @@ CHAT_TRAINING = HeadSettings(
 """For free text on a CPU [O], not tuned; the tokens are an argument's. One unrolled step at first
 and a loss over candidates brought acceptance at depth 1 to 0.37 in 5 minutes of one core, where 5
 steps over the whole draft vocabulary stood at 0.33 after 15."""
-CHAT_CONTINUING = replace(CHAT_TRAINING, shorter_unrolls=(), muon_rate=0.005, adam_rate=0.0005)
+CHAT_CONTINUING = replace(
+    CHAT_TRAINING,
+    shorter_unrolls=(),
+    batch_tokens=1200,
+    muon_rate=0.002,
+    adam_rate=0.0002,
+    evaluations=2,
+)
 """For what starts from a trained EAGLE-3 head: ConFu, its variants and the control."""
-HEAD_TOKENS = {"eagle3": 1_500_000, "confu": 1_000_000, "ablations": 300_000, "prompts": 0}
-HEAD_TOKENS["probe"] = ProbeSettings().num_tokens
+CHAT_CONFU = ConfuSettings(
+    training=CHAT_CONTINUING,
+    contemplate_rate=0.01,
+    foresight_depths=4,
+    foresight_rate=0.03,
+    foresight_weight=0.3,
+    foresight_share=0.5,
+)
+"""For free text [O]. With the paper's loss and column alone, f was worth nothing after 0.2 M
+tokens; a [con] that first learns to foresee, and is heard by the draft's logits, was at once."""
+HEAD_TOKENS = {
+    "eagle3": 1_500_000,
+    "confu": 1_000_000,
+    "ablations": 300_000,
+    "probe": ProbeSettings().num_tokens,
+    "prompts": 0,
+}
 
 
 def say(line: str) -> None:
@@ -81,7 +104,7 @@ def _chat_job(args: argparse.Namespace, name: str) -> HeadJob:
         heldout_documents=192,
         command=f"python -m confu_demo train {name} --target TARGET --out {args.out} "
         f"--documents {args.documents} --tokens {_head_tokens(args, name):g}",
-        chat=ChatSettings(num_documents=args.documents),
+        chat=ChatSettings(num_documents=args.documents, dtype=_rough_dtype(args)),
         suite=suite,
         dtype=torch.bfloat16,
     )
@@ -93,6 +116,17 @@ def _head_training(args: argparse.Namespace, name: str) -> HeadSettings:
         return HeadSettings(total_tokens=tokens)
     settings = CHAT_TRAINING if name == "eagle3" else CHAT_CONTINUING
     return replace(settings, total_tokens=tokens)
+
+
+def _confu_settings(args: argparse.Namespace, name: str) -> ConfuSettings:
+    training = _head_training(args, name)
+    if args.target is None:
+        return ConfuSettings(training=training)
+    return replace(CHAT_CONFU, training=training, contemplate_dtype=_rough_dtype(args))
+
+
+def _rough_dtype(args: argparse.Namespace) -> Literal["float32", "bfloat16"]:
+    return "bfloat16" if getattr(args, "bfloat16", False) else "float32"
 
 
 def _head_tokens(args: argparse.Namespace, name: str) -> int:
@@ -109,7 +143,6 @@ def eagle3(args: argparse.Namespace) -> None:
 def confu(args: argparse.Namespace) -> None:
     """``--continue-eagle3`` trains the control: the EAGLE-3 head for the same extra tokens."""
     name = "eagle3-continued" if args.continue_eagle3 else "confu"
-    training = _head_training(args, "confu")
     job = replace(_head_job(args, "confu"), out=args.out / name)
     job = replace(job, work=job.work.with_name(name))
     if args.continue_eagle3:
@@ -119,7 +152,7 @@ def confu(args: argparse.Namespace) -> None:
     train_confu(
         job,
         args.out / "eagle3",
-        ConfuSettings(training=training),
+        _confu_settings(args, "confu"),
         say,
         control=args.continue_eagle3,
     )
@@ -128,7 +161,7 @@ def confu(args: argparse.Namespace) -> None:
 def ablations(args: argparse.Namespace) -> None:
     job = _head_job(args, "ablations")
     names = NAMES if args.variants is None else [n.strip() for n in args.variants.split(",")]
-    settings = ConfuSettings(training=_head_training(args, "ablations"))
+    settings = _confu_settings(args, "ablations")
     say(run_ablations(job, args.out / "eagle3", settings, names, say))
 
 

@@ -118,8 +118,8 @@ def test_where_a_look_has_its_price_a_cycle_has_one_copy_to_the_host(
 ) -> None:
     """As on an accelerator: trees grow unseen, and what is read together is one copy."""
 
-    def unseeing(*args: Any, may_look: bool) -> Any:
-        return make_growth(*args, may_look=False)
+    def unseeing(*args: Any, may_look: bool, **options: Any) -> Any:
+        return make_growth(*args, **options, may_look=False)
 
     def together(*tensors: Tensor) -> list[list[float]]:
         packed = iter(torch.cat([tensor.float() for tensor in tensors]).tolist())

@@ -117,7 +117,11 @@ def confu_head(model: LeanModel, seed: int = 0) -> ConfuHead:
     """A random ConFu head whose future column carries real weight."""
     head = ConfuHead(
         ConfuHeadConfig(
-            eagle=eagle_config(model), num_soft_prompts=3, num_experts=4, experts_per_token=2
+            eagle=eagle_config(model),
+            num_soft_prompts=3,
+            num_experts=4,
+            experts_per_token=2,
+            foresight_depths=2,
         )
     )
     _fill(head.eagle, seed)

@@ -184,6 +184,21 @@ def test_dearer_rows_make_smaller_trees() -> None:
     assert sizes[0] > 2 * sizes[-1]
 
 
+def test_a_future_worth_nothing_gets_the_roots_con_and_a_precious_one_gets_more() -> None:
+    target = bind(tiny_model())
+    number = {}
+    for worth in (0.0, 0.5):
+        head = confu_head(target.model)
+        head.config = replace(head.config, future_worth=worth)
+        decoder = ConfuDecoder(target, head, costs=costs(row_ms=0.02))
+        events = run(decoder, auto(40, budget=AUTO_BUDGET))
+        number[worth] = sum(event.num_contemplate_tokens for event in verified(events))
+        cycles = len(verified(events))
+        assert number[worth] >= cycles
+    assert number[0.0] == cycles
+    assert number[0.5] > cycles
+
+
 def test_the_same_costs_and_seed_give_the_same_trees() -> None:
     target = bind(tiny_model(seed=4))
     runs = [run(build("confu", target, costs()), auto(30, temperature=0.8)) for _ in range(2)]

@@ -19,6 +19,7 @@ from confu_demo.decoding.contemplation import (
 )
 from confu_demo.decoding.draft_tree import TokenTree, make_tree
 from confu_demo.decoding.masks import verify_mask
+from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.engine.model_config import Family
 from confu_demo.engine.target import ForwardOutput
 from confu_demo.trace import Contemplation, DraftProposed, DraftVerified, Event
@@ -51,7 +52,9 @@ class Scene:
     def __init__(self, family: Family = "llama", config: ConfuConfig | None = None) -> None:
         self.model = tiny_model(family, dtype=torch.float64)
         self.head = confu_head(self.model)
-        self.parts = ConfuParts(self.head, self.model)
+        self.parts = ConfuParts(
+            self.head, self.model, PackedHead(self.head.eagle, self.model).target_ids
+        )
         self.contemplator = Contemplator(self.parts, config or ConfuConfig(), seed=0)
         self.cache, self.features = self.read(PROMPT)
 

@@ -21,7 +21,7 @@ from confu_demo.heads.checkpoint import (
     save_head,
     sha256_of_head,
 )
-from confu_demo.heads.confu import ConfuHead
+from confu_demo.heads.confu import ConfuHead, ConfuHeadConfig
 from confu_demo.heads.eagle import EagleHead
 from tests.heads.kit import CONFIG, TARGET, confu, eagle
 
@@ -176,3 +176,45 @@ def test_the_hash_of_a_head_is_that_of_its_weights(tmp_path: Path) -> None:
     hashes = [sha256_of_head(tmp_path / name) for name in "abc"]
     assert hashes[0] == hashes[1] != hashes[2]
     assert len(hashes[0]) == 64
+
+
+def foreseeing() -> ConfuHead:
+    config = ConfuHeadConfig(eagle=CONFIG, num_soft_prompts=3, num_experts=5, foresight_depths=4)
+    head = ConfuHead.from_eagle(eagle(), config)
+    assert head.foresight_weights is not None
+    with torch.no_grad():
+        head.foresight_weights.copy_(torch.tensor([0.5, 0.2, 0.1, -0.1]))
+    return head
+
+
+def test_foresight_weights_are_kept_and_heads_without_them_still_load(tmp_path: Path) -> None:
+    save_head(tmp_path / "with", foreseeing())
+    loaded = load_head(tmp_path / "with", TARGET)
+    assert isinstance(loaded, ConfuHead)
+    assert loaded.foresight_weights is not None
+    assert torch.equal(loaded.foresight_weights, torch.tensor([0.5, 0.2, 0.1, -0.1]))
+    save_head(tmp_path / "without", confu())
+    for name in ("foresight_depths", "future_worth"):  # as heads were before these existed
+        config = json.loads((tmp_path / "without" / "config.json").read_text(encoding="utf-8"))
+        del config[name]
+        (tmp_path / "without" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    older = load_head(tmp_path / "without", TARGET)
+    assert isinstance(older, ConfuHead)
+    assert older.foresight_weights is None
+    assert older.config.future_worth is None
+    with pytest.raises(ValueError, match="foresight_depths must be 0 to 16"):
+        ConfuHeadConfig(eagle=CONFIG, foresight_depths=17)
+
+
+@pytest.mark.parametrize(
+    ("on", "hidden", "worth"), [(2.2, 2.0, 0.1), (1.9, 2.0, 0.0), (2.0, 2.0, 0.0)]
+)
+def test_what_f_is_worth_is_what_it_added_on_held_out_answers(
+    on: float, hidden: float, worth: float, tmp_path: Path
+) -> None:
+    lengths = {"confu, f on": on, "confu, f hidden": hidden}
+    scores = {name: {"walked_length": length} for name, length in lengths.items()}
+    save_head(tmp_path, confu(), {"heldout": scores})
+    loaded = load_head(tmp_path, TARGET)
+    assert isinstance(loaded, ConfuHead)
+    assert loaded.config.future_worth == pytest.approx(worth)

@@ -83,7 +83,9 @@ def random_eagle(
 def random_confu(seed: int = 0, dtype: torch.dtype = torch.float64) -> ConfuHead:
     """Everything random and large enough to matter; the future column weighs like any other."""
     eagle = random_eagle(seed, dtype)
-    config = ConfuHeadConfig(eagle=eagle.config, num_soft_prompts=3, num_experts=4)
+    config = ConfuHeadConfig(
+        eagle=eagle.config, num_soft_prompts=3, num_experts=4, foresight_depths=3
+    )
     head = ConfuHead.from_eagle(eagle, config).to(dtype)
     with torch.no_grad():
         for name, parameter in head.named_parameters():

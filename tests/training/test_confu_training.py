@@ -20,7 +20,12 @@ from confu_demo.training.anchors import (
     serving_anchor,
 )
 from confu_demo.training.confu import ConfuObjective, ConfuSettings, initial_confu, train_confu
-from confu_demo.training.confu_pass import changed_future, contemplate, future_columns
+from confu_demo.training.confu_pass import (
+    Contemplation,
+    changed_future,
+    contemplate,
+    future_columns,
+)
 from confu_demo.training.drafter_unroll import gather_rows, unroll
 from confu_demo.training.eagle3 import EagleObjective
 from confu_demo.training.head_batches import root_rows
@@ -277,8 +282,8 @@ def test_with_f_switched_off_the_loss_is_eagle3s() -> None:
     answers = learner.read(batch)
     rows, valid = root_rows(batch)
     anchors = draw_anchors(rows, valid, SETTINGS.anchors, generator())
-    con_features = contemplate(learner.target, learner.head, batch, answers, anchors).features
-    arguments = (batch, answers, anchors, con_features, rows, valid)
+    con = contemplate(learner.target, learner.head, batch, answers, anchors)
+    arguments = (batch, answers, anchors, con, rows, valid)
     hidden = learner.unrolled(*arguments, None)
     assert torch.equal(hidden.loss, baseline.loss)
     assert torch.equal(hidden.matches, baseline.matches)
@@ -286,6 +291,9 @@ def test_with_f_switched_off_the_loss_is_eagle3s() -> None:
     torch.testing.assert_close(dropped.loss, baseline.loss, atol=1e-12, rtol=0.0)
     seen = learner.unrolled(*arguments, valid)
     assert abs(float(seen.loss - baseline.loss)) > 1e-5
+    assert learner.head.foresight_weights is not None
+    learner.head.foresight_weights.zero_()
+    assert abs(float(seen.loss - learner.unrolled(*arguments, valid).loss)) > 1e-5
     learner.head.future_bias.fill_(-60.0)
     off = learner.unrolled(*arguments, valid)
     torch.testing.assert_close(off.loss, baseline.loss, atol=1e-12, rtol=0.0)
@@ -453,14 +461,18 @@ def test_evaluation_tells_its_four_futures_apart() -> None:
 
 def test_shuffling_moves_the_f_of_valid_anchors_and_zeroing_removes_them() -> None:
     features = torch.arange(12.0).view(2, 3, 2)
+    con = Contemplation(features, features * 10)  # two numbers a [con], to tell them apart
     valid = torch.tensor([[True, True, False], [True, True, True]])
-    shuffled = changed_future(features, valid, "shuffled", generator(1))
+    changed = changed_future(con, valid, "shuffled", generator(1))
+    shuffled = changed.features
     assert torch.equal(shuffled[0, 2], features[0, 2])
     moved = {tuple(row) for row in shuffled[valid].tolist()}
     assert moved == {tuple(row) for row in features[valid].tolist()}
     assert not torch.equal(shuffled, features)
-    assert changed_future(features, valid, "zeroed", generator()).abs().sum() == 0
-    assert changed_future(features, valid, "on", generator()) is features
+    assert torch.equal(changed.hidden, shuffled * 10), "both of one [con] go together"
+    nothing = changed_future(con, valid, "zeroed", generator())
+    assert nothing.features.abs().sum() == nothing.hidden.abs().sum() == 0
+    assert changed_future(con, valid, "on", generator()) is con
 
 
 def test_what_only_the_target_reads_can_have_a_rate_of_its_own() -> None:

@@ -17,9 +17,10 @@ from confu_demo.decoding.packed_head import PackedHead
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import Anchors
-from confu_demo.training.confu_pass import contemplate, future_columns
+from confu_demo.training.confu_pass import contemplate, future_columns, outlook_of
 from confu_demo.training.drafter_unroll import (
     FutureColumns,
+    Outlook,
     gather_rows,
     head_candidates,
     unroll,
@@ -45,25 +46,41 @@ def assert_close(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0.0)
 
 
-def log_probs_along(head: EagleHead, outputs: list[Tensor], batch: HeadBatch, row: int) -> Tensor:
+def log_probs_along(
+    head: EagleHead,
+    outputs: list[Tensor],
+    batch: HeadBatch,
+    row: int,
+    outlook: Outlook | None = None,
+) -> Tensor:
     """What the unrolled drafter gives to the teacher-forced tokens of document 0: [steps]."""
+    words = torch.arange(head.config.draft_vocab_size)
+    foreseen = None if outlook is None else outlook.logits(words)[0, 0]
     values = []
     for step, hidden in enumerate(outputs):
         token = batch.token_ids[0, row + 2 + step]
         draft_id = head.target_to_draft(token)
         assert draft_id >= 0
-        values.append(head.logits(hidden[0, 0]).log_softmax(-1)[draft_id])
+        logits = head.logits(hidden[0, 0])
+        if outlook is not None and foreseen is not None:
+            logits = logits + outlook.weights[0, 0, step] * foreseen
+        values.append(logits.log_softmax(-1)[draft_id])
     return torch.stack(values)
 
 
 def unrolled_chain(
-    head: EagleHead, batch: HeadBatch, row: int, steps: int, columns: Sequence[FutureColumns] = ()
+    head: EagleHead,
+    batch: HeadBatch,
+    row: int,
+    steps: int,
+    columns: Sequence[FutureColumns] = (),
+    outlook: Outlook | None = None,
 ) -> Tensor:
     answers = read_target(tiny_target(), batch, LAYERS, head.t2d)
     fused = head.fuse(answers.features)
     rows = torch.full((len(batch.lengths), 1), row)
     outputs = unroll(head, answers.embeddings, fused, rows, steps, columns)
-    return log_probs_along(head, outputs, batch, row)
+    return log_probs_along(head, outputs, batch, row, outlook)
 
 
 @pytest.mark.parametrize("row", [0, 1, 5, 9])
@@ -93,16 +110,17 @@ def confu_chain(
     tree, the text with its root last, and where its [con] was routed from."""
     model = lean_twin(tiny_target())
     cache = model.new_cache(64)
-    contemplator = Contemplator(ConfuParts(head, model), ConfuConfig(), seed=0)
-    bias = float(head.future_bias)
-    drafter = Drafter(PackedHead(head.eagle, model), 32, CHAIN, bias)
+    packed = PackedHead(head.eagle, model)
+    parts = ConfuParts(head, model, packed.target_ids)
+    contemplator = Contemplator(parts, ConfuConfig(), seed=0)
+    drafter = Drafter(packed, 32, CHAIN, float(head.future_bias))
     prompt, root = text[:num_prompt], text[num_prompt : num_prompt + 1]
     features = model.forward(cache, token_ids=prompt, feature_layers=LAYERS).features
     assert features is not None
     drafter.absorb(prompt[1:], features[:-1])
     contemplator.read_prompt(cache, features[-1:])
     fused = drafter.fuse(features[-1:])
-    tree = drafter.propose(root, fused, 9, contemplator.future_input(drafter, fused))
+    tree = drafter.propose(root, fused, 9, contemplator.future_input(drafter, fused, num_prompt))
     if num_accepted < 0:
         return tree, text[: num_prompt + 1], num_prompt - 1
     out = contemplator.verify_forward(cache, tree, features[-1:])
@@ -112,9 +130,8 @@ def confu_chain(
     accepted = tree.token_ids[1 : num_accepted + 1]
     new_root = text[-1:]
     fused = drafter.fuse(out.features[: num_accepted + 1])
-    tree = drafter.propose(
-        torch.cat((accepted, new_root)), fused, 9, contemplator.future_input(drafter, fused[-1:])
-    )
+    future = contemplator.future_input(drafter, fused[-1:], num_prompt + 1 + num_accepted)
+    tree = drafter.propose(torch.cat((accepted, new_root)), fused, 9, future)
     return tree, torch.cat((prompt, root, accepted, new_root)), num_prompt - 1
 
 
@@ -139,14 +156,55 @@ def test_a_row_with_its_future_token_equals_what_the_confu_decoder_drafts(
         routed_from=torch.tensor([[routed_from]]),
         reach=torch.tensor([[0]]),
     )
-    con_features = contemplate(target, head, batch, answers, anchors).features
+    con = contemplate(target, head, batch, answers, anchors)
     fused = gather_rows(eagle.fuse(answers.features), at)
     index, visible = torch.tensor([[0]]), torch.tensor([[True]])
-    column = future_columns(head, con_features, anchors, fused, index, visible)
-    ours = unrolled_chain(eagle, batch, row, len(drafts), column)
+    column = future_columns(head, con.features, anchors, fused, index, visible)
+    outlook = outlook_of(head, target, con, anchors, at, index, visible, len(drafts))
+    assert outlook is not None
+    assert (outlook.weights != 0.0).tolist() == [[[True, True, True, False]]]
+    ours = unrolled_chain(eagle, batch, row, len(drafts), column, outlook)
     assert_close(ours, tree.log_probs[1:].double())
-    without = unrolled_chain(eagle, batch, row, len(drafts))
-    assert (without - ours).abs().max() > 1e-3
+    for without in (
+        unrolled_chain(eagle, batch, row, len(drafts), (), outlook),
+        unrolled_chain(eagle, batch, row, len(drafts), column),
+    ):
+        assert (without - ours).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_the_loss_adds_what_a_con_foresees_by_how_far_the_token_is_from_it() -> None:
+    """Rows 4 and 5 are served by the [con] after x_4: what row 5 drafts is one token further."""
+    head, target = random_confu(), tiny_target()
+    eagle = head.eagle
+    batch = random_batch([(14, 3)])
+    answers = read_target(target, batch, LAYERS, eagle.t2d)
+    at = torch.tensor([[4]])
+    anchors = Anchors(at, torch.tensor([[True]]), at, torch.tensor([[7]]))
+    con = contemplate(target, head, batch, answers, anchors)
+    rows, serving = torch.tensor([[4, 5, 9]]), torch.tensor([[0, 0, -1]])
+    visible = torch.tensor([[True, True, True]])
+    outlook = outlook_of(head, target, con, anchors, rows, serving, visible, 3)
+    assert outlook is not None
+    assert head.foresight_weights is not None
+    a, b, c = head.foresight_weights.tolist()
+    torch.testing.assert_close(
+        outlook.weights[0], torch.tensor([[a, b, c], [b, c, 0.0], [0.0, 0.0, 0.0]]).double()
+    )
+    outputs = unroll(eagle, answers.embeddings, eagle.fuse(answers.features), rows, 3)
+    arguments = (eagle, outputs, answers, rows, visible, batch.lengths)
+    ours = unroll_loss(*arguments, outlook=outlook).step_losses
+    reading = target.lm_head_logits(con.hidden[0, 0])[eagle.t2d]
+    for step, hidden in enumerate(outputs):
+        places = rows[0] + 1 + step
+        known = answers.in_vocabulary[0, places]
+        logits = eagle.logits(hidden[0]) + outlook.weights[0, :, step, None] * reading
+        cross = -(answers.probs[0, places] * logits.log_softmax(-1)).sum(-1)
+        assert ours[step] == pytest.approx(float(cross[known].mean()), rel=1e-6)
+    blind = outlook_of(head, target, con, anchors, rows, serving, ~visible, 3)
+    assert unroll_loss(*arguments, outlook=blind).step_losses == pytest.approx(
+        unroll_loss(*arguments).step_losses
+    )
 
 
 def naive_row(
