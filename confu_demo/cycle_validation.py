@@ -163,6 +163,10 @@ class CycleCheck:
             all(0.0 <= token.prob <= 1.0 + PROB_TOLERANCE for token in event.foreseen),
             "a foreseen token's probability is not between 0 and 1",
         )
+        self._expect(
+            all(math.isfinite(weight) for weight in event.logit_weights),
+            "a weight of what f foresees is not finite",
+        )
 
     def _check_contemplated(self, event: DraftVerified, num_nodes: int) -> None:
         nodes, count = event.contemplated_nodes, event.num_contemplate_tokens

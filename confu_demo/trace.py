@@ -114,6 +114,7 @@ class Contemplation:
     Router weights are dense, one per expert (zero where an expert was not chosen).
     ``source`` is where f came from: ``prefill`` (after the prompt), ``node`` (the contemplate
     token of the last accepted node, ``source_node`` in the previous cycle's tree) or ``off``.
+    ``logit_weights``: times these, what f foresees went into the draft's logits at depth 1, 2, ...
     """
 
     con_router: tuple[float, ...]  # the [con] mixture that produced this f
@@ -121,6 +122,7 @@ class Contemplation:
     source: Literal["prefill", "node", "off"]
     source_node: int | None
     foreseen: tuple[ForeseenToken, ...]
+    logit_weights: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

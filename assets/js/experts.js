@@ -14,6 +14,7 @@
       this.heats = { con: new Confu.Heat("con", context), future: new Confu.Heat("future", context) };
       this.foreseen = el("ul", { class: "cf-foreseen" });
       this.source = el("p", { class: "cf-caption" });
+      this.weights = el("p", { class: "cf-caption", title: words.say("foresee.logits.what") });
       this.tally = el("p", { class: "cf-caption", title: words.say("foresee.tally.what", { near: NEAR }) });
       const parts = Object.entries(this.heats).map(([name, heat]) =>
         el("div", { class: "cf-experts-part" }, [
@@ -29,7 +30,7 @@
         el("div", { class: "cf-experts-grid" }, [
           ...parts,
           el("div", { class: "cf-experts-part cf-foresee" }, [
-            el("h4", { text: words.say("foresee.title"), title: words.say("foresee.what") }), this.foreseen, this.source, this.tally,
+            el("h4", { text: words.say("foresee.title"), title: words.say("foresee.what") }), this.foreseen, this.source, this.weights, this.tally,
           ]),
         ]),
       ]);
@@ -57,6 +58,10 @@
       const thought = cycle ? cycle.proposed.contemplation : null;
       const list = thought ? thought.foreseen : [];
       this.foreseen.replaceChildren(...list.map((token) => this.foreseenRow(token, lane, cycle)));
+      const weights = (thought && thought.logit_weights) || [];
+      this.weights.hidden = !weights.length;
+      const listed = weights.map((weight) => weight.toFixed(2)).join(", ");
+      setText(this.weights, weights.length ? words.say("foresee.logits", { weights: listed }) : "");
       setText(this.tally, this.tallyWords(Confu.foresight.tally(lane)));
       if (!thought) setText(this.source, words.say("foresee.none"));
       else if (thought.source !== "node") setText(this.source, words.say(`foresee.source.${thought.source}`));

@@ -109,6 +109,7 @@ class Contemplator:
         self._futures: list[Future] = []
         self._random = random.Random(seed)  # for the shuffled control
         self._used: Future | None = None
+        self._logit_weights: tuple[float, ...] = ()
         self._future_router: Tensor | None = None
         self._con_router = torch.empty(0)
         self._con_nodes: Sequence[int] | None = ()  # None: the host has not read them yet
@@ -147,8 +148,9 @@ class Contemplator:
         if self._used is None:
             features = torch.zeros_like(newest.features)
         else:
-            features = self._used.features
-            outlook = self._parts.outlook(self._used.hidden, root - newest.position)
+            features, distance = self._used.features, root - newest.position
+            outlook = self._parts.outlook(self._used.hidden, distance)
+            self._logit_weights = tuple(self._parts.foresight_weights[distance:])
         uniform = not self._config.mixtures
         embedding, self._future_router = self._parts.future_mixture(fused_last, uniform=uniform)
         return FutureInput(drafter.fuse(features), embedding, newest.position, outlook)
@@ -239,6 +241,7 @@ class Contemplator:
             source=used.source,
             source_node=used.source_node,
             foreseen=_foreseen(used.hidden, self._parts.model, tokenizer),
+            logit_weights=self._logit_weights,
         )
 
     def _add(self, future: Future) -> None:

@@ -273,6 +273,38 @@ def test_the_controls_are_visible_in_the_events() -> None:
     assert {(entry.source, entry.future_router) for entry in none} == {("off", ())}
 
 
+def test_the_logits_hear_a_con_by_how_far_the_root_is_from_it() -> None:
+    weights = confu_head(tiny_model()).foresight_weights
+    assert weights is not None
+    first, second = weights.tolist()
+    everywhere = contemplations(contemplate(ConfuConfig()))
+    assert {entry.logit_weights for entry in everywhere} == {(first, second)}
+    events = contemplate(ConfuConfig(contemplate_budget=1))
+    verified = [event for event in events if isinstance(event, DraftVerified)]
+    expected = [(first, second)]  # after the prompt's own [con]
+    for event in verified[:-1]:  # only the root had one: so many tokens ago
+        expected.append((first, second)[len(event.accepted) :])
+    assert [entry.logit_weights for entry in contemplations(events)] == expected
+    assert len(set(expected)) == 3
+    off = contemplations(contemplate(ConfuConfig(future="zeroed")))
+    assert {entry.logit_weights for entry in off} == {()}
+
+
+def test_what_a_con_foresees_is_the_targets_own_reading_times_the_weights() -> None:
+    scene = Scene()
+    with torch.inference_mode():
+        scene.contemplator.read_prompt(scene.cache, scene.features)
+        hidden = scene.contemplator._futures[-1].hidden
+        ids = PackedHead(scene.head.eagle, scene.model).target_ids
+        reading = scene.model.lm_head(scene.model.final_norm(hidden))[:, ids].float()
+        for distance in (0, 1, 2, 5):
+            outlook = scene.parts.outlook(hidden, distance)
+            weights = scene.parts.foresight_weights[distance:]
+            assert len(outlook) == len(weights)
+            for added, weight in zip(outlook, weights, strict=True):
+                torch.testing.assert_close(added, reading * weight)
+
+
 def test_the_shuffled_control_uses_the_f_of_an_earlier_cycle() -> None:
     on = contemplations(contemplate(ConfuConfig()))
     shuffled = contemplations(contemplate(ConfuConfig(future="shuffled")))
