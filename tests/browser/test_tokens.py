@@ -440,6 +440,19 @@ def test_foresight_is_counted_and_held_against_luck(visit: NewVisit):
     assert f"occur in {wanted.chance * 100:.0f}%" in words
 
 
+def test_the_weights_of_what_f_foresees_are_named_where_a_head_has_such(visit: NewVisit):
+    lanes = lanes_as_json()
+    proposed = [e for e in lanes["confu"] if e["event"] == "DraftProposed"]
+    proposed[0]["contemplation"]["logit_weights"] = [0.5, 0.25]
+    proposed[1]["contemplation"].pop("logit_weights", None)  # recorded before there were any
+    found = open_tokens(visit, lanes)
+    said = found.page.locator(".cf-foresee p", has_text="logits")
+    select(found, "{lane: 'confu', cycle: 0}")
+    assert "depth 1, 2, … times 0.50, 0.25." in said.inner_text()
+    select(found, "{lane: 'confu', cycle: 1}")
+    assert not said.is_visible()
+
+
 def test_a_foreseen_token_that_came_true_is_marked_in_the_text(visit: NewVisit):
     found = open_tokens(visit)
     select(found, "{lane: 'confu', cycle: 1}")
