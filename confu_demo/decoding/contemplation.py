@@ -72,6 +72,11 @@ class ConfuParts:
         soft = head.soft_prompt.embeddings.detach()
         weights = head.foresight_weights
         self.foresight_weights: list[float] = [] if weights is None else weights.detach().tolist()
+        maps = [turn.weight.detach().T for turn in head.foresight_maps]  # type: ignore[operator]
+        width = head.config.eagle.target_hidden_size
+        # [n, D_t, D_t], the residual's one added.
+        self._turns = torch.stack(maps) + torch.eye(width) if maps else torch.empty(0)
+        self._turns = self._turns.to(device=model.device, dtype=model.dtype)
         # A copy of these columns, because the whole output head would cost six times as much.
         self._words = model.lm_head_columns(target_ids) if self.foresight_weights else None
         self.side: SideKeyValues | None = model.side_key_values(soft) if len(soft) else None
@@ -83,8 +88,13 @@ class ConfuParts:
         weights = self.foresight_weights[distance:]
         if self._words is None or not weights:
             return ()
-        logits = (self.model.final_norm(hidden) @ self._words).float()
-        return tuple(logits * weight for weight in weights)
+        logits = (self.foreseen_states(hidden)[distance:] @ self._words).float()
+        return tuple(logits[n, None] * weight for n, weight in enumerate(weights))
+
+    def foreseen_states(self, hidden: Tensor) -> Tensor:
+        """A [con]'s last state [1, D_t] -> [n, D_t] as in ``ConfuHead.foreseen_states``."""
+        normed = self.model.final_norm(hidden)
+        return torch.matmul(normed, self._turns)[:, 0] if len(self._turns) else normed
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +250,9 @@ class Contemplator:
             future_router=weights,
             source=used.source,
             source_node=used.source_node,
-            foreseen=_foreseen(used.hidden, self._parts.model, tokenizer),
+            foreseen=_foreseen(
+                self._parts.foreseen_states(used.hidden), self._parts.model, tokenizer
+            ),
             logit_weights=self._logit_weights,
         )
 
@@ -272,8 +284,8 @@ class Contemplator:
         return {"side": self._parts.side, "side_rows": rows}
 
 
-def _foreseen(hidden: Tensor, model: LeanModel, tokenizer: Any) -> tuple[ForeseenToken, ...]:
-    probs = model.lm_head(model.final_norm(hidden[0])).softmax(dim=-1)
+def _foreseen(states: Tensor, model: LeanModel, tokenizer: Any) -> tuple[ForeseenToken, ...]:
+    probs = model.lm_head(states[0]).softmax(dim=-1)
     top = probs.topk(min(NUM_FORESEEN, probs.shape[0]))
     return tuple(
         ForeseenToken(token_id=token, text=tokenizer.decode([token]), prob=prob)

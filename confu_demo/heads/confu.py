@@ -56,10 +56,12 @@ class ConfuHead(nn.Module, HubHead, tags=["confu"]):
     the last accepted token (what enters the draft layer [O]) and makes the future token's
     embedding. ``future_bias`` is added to the attention score of the future column [O].
 
-    ``foresight_weights`` [n] are a second way in for f, ours alone [O]: what the target itself
-    reads off [con]'s last state (its own norm and output head, on the draft vocabulary) is added
-    to the draft's logits. The [con] after x_a foresees x_{a+2}; weight k is for the token k
-    places after that one, and later tokens get nothing. None without them: the paper's head."""
+    ``foresight_weights`` [n] are a second way in for f, ours alone [O]: what the target's own
+    norm and output head read off [con]'s last state, on the draft vocabulary, is added to the
+    draft's logits. The [con] after x_a foresees x_{a+2}; weight k is for the token k places after
+    that one, and later tokens get nothing. ``foresight_maps`` are n matrices that turn the normed
+    state towards each of these tokens, zero at first (a residual, as Medusa's heads are). None
+    and empty without them: the paper's head."""
 
     foresight_weights: nn.Parameter | None
 
@@ -78,6 +80,12 @@ class ConfuHead(nn.Module, HubHead, tags=["confu"]):
         depths = config.foresight_depths
         weights = nn.Parameter(torch.zeros(depths)) if depths else None
         self.register_parameter("foresight_weights", weights)
+        width = eagle.target_hidden_size
+        self.foresight_maps = nn.ModuleList(
+            nn.Linear(width, width, bias=False) for _ in range(depths)
+        )
+        for linear in self.foresight_maps:
+            nn.init.zeros_(linear.weight)  # type: ignore[arg-type]
 
     @classmethod
     def from_eagle(cls, eagle: EagleHead, config: ConfuHeadConfig) -> ConfuHead:
@@ -85,6 +93,14 @@ class ConfuHead(nn.Module, HubHead, tags=["confu"]):
         head = cls(config)
         head.eagle.load_state_dict(eagle.state_dict())
         return head
+
+    def foreseen_states(self, normed: Tensor) -> Tensor:
+        """[con]'s last state after the target's final norm [.., D_t] -> [.., n, D_t], what the
+        target's output head reads for the tokens 0..n-1 places after the next but one [O]; n is 1
+        in a head without foresight."""
+        if not len(self.foresight_maps):
+            return normed.unsqueeze(-2)
+        return torch.stack([normed + turn(normed) for turn in self.foresight_maps], dim=-2)
 
     def future_column(
         self,

@@ -176,7 +176,7 @@ class ConfuObjective:
         num_candidates: int | None = None,
     ) -> Foresight:
         return foresight(
-            self.target, self.head.eagle, con.hidden, batch, answers, anchors, num_candidates
+            self.target, self.head, con.hidden, batch, answers, anchors, num_candidates
         )
 
     def unrolled(

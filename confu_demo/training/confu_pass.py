@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from confu_demo.heads.confu import ConfuHead
-from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.anchors import Anchors, con_mask
 from confu_demo.training.drafter_unroll import (
     FutureColumns,
@@ -91,17 +90,21 @@ def contemplate(
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """``loss``: mean cross-entropy of what the [con] foresee; ``hits`` of ``places`` name the
-    target's likeliest token (among the candidates)."""
+    """``loss``: cross-entropy of what the [con] foresee, the nearer token counting more; ``hits``
+    of ``places`` name the target's likeliest token (among the candidates) after the next one."""
 
     loss: Tensor
     hits: int
     places: int
 
 
+FORESIGHT_DECAY = 0.5
+"""Each further token foreseen counts half as much [O]: what it is worth to a draft falls faster."""
+
+
 def foresight(
     target: LanguageModel,
-    eagle: EagleHead,
+    head: ConfuHead,
     hidden: Tensor,
     batch: HeadBatch,
     answers: TargetPass,
@@ -112,24 +115,29 @@ def foresight(
     token [O].
 
     The [con] after x_a stands where x_{a+1} will stand and does not know it: it foresees x_{a+2},
-    a second [con] there x_{a+3}. What they are held against is the target's distribution once it
-    has read the tokens between, on the draft vocabulary, where its likeliest token is a draft
-    token. ``hidden`` [B, K * n, D] as in :class:`Contemplation`.
+    a second [con] there x_{a+3}, and so does the second of the head's ``foresight_maps``. What they
+    are held against is the target's distribution once it has read the tokens between, on the draft
+    vocabulary, where its likeliest token is a draft token. ``hidden`` [B, K * n, D] as in
+    :class:`Contemplation`.
     """
-    num_each = hidden.size(1) // anchors.places.size(1)
+    normed = target.model.norm(hidden.to(target.model.norm.weight.dtype))
+    states = head.foreseen_states(normed).flatten(1, 2)
+    num_each = states.size(1) // anchors.places.size(1)
     nth = torch.arange(num_each, device=hidden.device).repeat(anchors.places.size(1))
     at = anchors.places.repeat_interleave(num_each, dim=1) + 1 + nth  # whose logits predict it
     exists = anchors.valid.repeat_interleave(num_each, dim=1) & (at + 1 < batch.lengths[:, None])
     at = at.clamp(max=answers.argmax.size(1) - 1)
-    ids, probs, known = head_candidates(eagle, answers, num_candidates)
+    ids, probs, known = head_candidates(head.eagle, answers, num_candidates)
     chosen = (exists & known.gather(1, at)).nonzero(as_tuple=True)
     document, place = chosen[0], at[chosen]
-    words = eagle.draft_to_target(ids)
-    normed = target.model.norm(hidden[chosen].to(target.model.norm.weight.dtype))
-    logits = F.linear(normed, target.lm_head.weight[words]).float()
+    words = head.eagle.draft_to_target(ids)
+    logits = F.linear(states[chosen], target.lm_head.weight[words]).float()
     cross = logits.logsumexp(-1) - (probs[document, place] * logits).sum(-1)
-    right = words[logits.argmax(-1)] == answers.argmax[document, place]
-    return Foresight(cross.sum() / max(1, len(cross)), int(right.sum()), len(cross))
+    weights = FORESIGHT_DECAY ** nth[chosen[1]].to(cross)
+    nearest = nth[chosen[1]] == 0
+    right = nearest & (words[logits.argmax(-1)] == answers.argmax[document, place])
+    loss = (weights * cross).sum() / weights.sum().clamp(min=1.0)
+    return Foresight(loss, int(right.sum()), int(nearest.sum()))
 
 
 def future_columns(
@@ -179,11 +187,13 @@ def outlook_of(
     ahead = (rows - anchors.places.gather(1, index))[..., None] + torch.arange(
         num_steps, device=rows.device
     )
+    num = len(head.foresight_weights)
     padded = torch.cat((head.foresight_weights, head.foresight_weights.new_zeros(1)))
-    weights = padded[ahead.clamp(0, len(padded) - 1)]
+    weights = padded[ahead.clamp(0, num)]
     served = (visible & (serving >= 0))[..., None]
     words = target.lm_head.weight[head.eagle.t2d].detach()
-    return Outlook(target.model.norm(con.hidden), words, index, weights * served)
+    states = head.foreseen_states(target.model.norm(con.hidden))
+    return Outlook(states, words, index, ahead.clamp(0, num - 1), weights * served)
 
 
 def changed_future(

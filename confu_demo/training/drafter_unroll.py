@@ -47,13 +47,14 @@ class Outlook:
     """What the [con] foresee, to be added to the drafter's logits (``foresight_weights`` of
     :class:`~confu_demo.heads.confu.ConfuHead`)."""
 
-    states: Tensor  # [B, K, D], of the [con], after the target's final norm
+    states: Tensor  # [B, K, n, D], of the [con], for the tokens that it foresees
     words: Tensor  # [V_d, D], the target's output head on the draft vocabulary
     serving: Tensor  # Long[B, R], the [con] of every row, in 0..K - 1
+    ahead: Tensor  # Long[B, R, steps], which of the n a step drafts, clamped to them
     weights: Tensor  # [B, R, steps], 0 where a row has none
 
     def logits(self, ids: Tensor) -> Tensor:
-        """[B, K, C] of the draft ids Long[C]."""
+        """[B, K, n, C] of the draft ids Long[C]."""
         words = self.words if len(ids) == len(self.words) else self.words[ids]
         return F.linear(self.states, words)
 
@@ -191,7 +192,8 @@ def unroll_loss(
         logits = F.linear(head.norm(hidden[chosen]), weight).float()  # [M, candidates]
         if outlook is not None and foreseen is not None:
             own = outlook.weights[chosen][:, step, None].to(logits)
-            logits = logits + own * foreseen[document, outlook.serving[chosen]].to(logits)
+            of = (document, outlook.serving[chosen], outlook.ahead[chosen][:, step])
+            logits = logits + own * foreseen[of].to(logits)
         cross = logits.logsumexp(-1) - (probs[document, place] * logits).sum(-1)
         mean = cross.sum() / max(1, len(cross))
         total = total + decay**step * mean

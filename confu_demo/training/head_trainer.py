@@ -87,14 +87,16 @@ class Objective(Protocol):
 
 
 def make_optimisers(objective: Objective, settings: HeadSettings) -> list[torch.optim.Optimizer]:
-    """Muon for ``fc`` and the matrices of the draft layer; AdamW for norms, output head and
-    everything that ConFu adds."""
+    """Muon for ``fc``, the matrices of the draft layer and the foresight maps; AdamW for norms,
+    output head and everything else that ConFu adds."""
     own = objective.own_rates()
     special = {id(parameter) for _, parameters in own for parameter in parameters}
     named = [(n, p) for n, p in objective.head.named_parameters() if id(p) not in special]
 
     def for_muon(name: str, parameter: Tensor) -> bool:
-        return parameter.dim() == 2 and ("midlayer." in name or name.endswith("fc.weight"))
+        return parameter.dim() == 2 and (
+            "midlayer." in name or "foresight_maps." in name or name.endswith("fc.weight")
+        )
 
     adam_groups: list[dict[str, Any]] = [
         {"params": [p for n, p in named if not for_muon(n, p)], "lr": settings.adam_rate}

@@ -296,12 +296,14 @@ def test_what_a_con_foresees_is_the_targets_own_reading_times_the_weights() -> N
         scene.contemplator.read_prompt(scene.cache, scene.features)
         hidden = scene.contemplator._futures[-1].hidden
         ids = PackedHead(scene.head.eagle, scene.model).target_ids
-        reading = scene.model.lm_head(scene.model.final_norm(hidden))[:, ids].float()
+        normed = scene.model.final_norm(hidden)
+        turned = [normed + turn.to(normed)(normed) for turn in scene.head.foresight_maps]
+        readings = [scene.model.lm_head(state)[:, ids].float() for state in turned]
         for distance in (0, 1, 2, 5):
             outlook = scene.parts.outlook(hidden, distance)
             weights = scene.parts.foresight_weights[distance:]
             assert len(outlook) == len(weights)
-            for added, weight in zip(outlook, weights, strict=True):
+            for added, reading, weight in zip(outlook, readings[distance:], weights, strict=True):
                 torch.testing.assert_close(added, reading * weight)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from confu_demo.training.anchors import (
     Anchors,
@@ -372,15 +372,22 @@ def test_a_fresh_confu_head_drafts_like_the_eagle3_head_it_starts_from() -> None
         assert scored["loss"] == pytest.approx(baseline["loss"], abs=1e-6)
 
 
-def by_hand(target: LanguageModel, hidden: Tensor, probs: Tensor, t2d: Tensor) -> float:
-    logits = target.lm_head_logits(hidden)[t2d]
+def by_hand(target: LanguageModel, normed: Tensor, probs: Tensor, t2d: Tensor) -> float:
+    logits = target.lm_head(normed)[t2d]
     return float(-(probs * logits.log_softmax(-1)).sum())
 
 
+@pytest.mark.parametrize("has_maps", [True, False])
 @torch.no_grad()
-def test_a_con_foresees_what_comes_after_the_next_token_through_the_targets_own_head() -> None:
+def test_a_con_foresees_what_comes_after_the_next_token_through_the_targets_own_head(
+    has_maps: bool,
+) -> None:
+    """Two tokens an anchor: with maps from one [con], without them from two."""
     learner = objective()
-    learner.settings = replace(learner.settings, num_contemplate_tokens=2)
+    maps = list(learner.head.foresight_maps)[:2]
+    learner.head.foresight_maps = nn.ModuleList(maps if has_maps else [])
+    if not has_maps:
+        learner.settings = replace(learner.settings, num_contemplate_tokens=2)
     batch = random_batch([(12, 3)])
     answers = learner.read(batch)
     anchors = anchors_at([[2, 8, 9]], [[0, 0, 0]])
@@ -390,15 +397,21 @@ def test_a_con_foresees_what_comes_after_the_next_token_through_the_targets_own_
         learner.target.embed(batch.token_ids), torch.arange(12)[None], causal_mask(12)
     )
     logits, t2d = learner.target.lm_head_logits(whole.hidden[0]), learner.head.eagle.t2d
-    expected = []
-    # The first [con] after x_a is held against what the target says after x_{a+1}, the second one
-    # after x_{a+2}; x_12 does not exist.
+    expected, total, num_nearest = 0.0, 0.0, 0
+    # The first after x_a is held against what the target says after x_{a+1}, the second after
+    # x_{a+2}, at half the weight; x_12 does not exist.
     for number, said_after in enumerate((3, 4, 9, 10, 10, 11)):
         if said_after < 11 and t2d[logits[said_after].argmax()]:
             probs = logits[said_after, t2d].softmax(-1)
-            expected.append(by_hand(learner.target, con.hidden[0, number], probs, t2d))
-    assert seen.places == len(expected) > 0
-    assert float(seen.loss) == pytest.approx(sum(expected) / len(expected))
+            place, nth = divmod(number, 2)
+            state = learner.target.model.norm(con.hidden[0, place if has_maps else number])
+            state = state + maps[nth](state) if has_maps else state
+            weight = (1.0, 0.5)[nth]
+            expected += weight * by_hand(learner.target, state, probs, t2d)
+            total, num_nearest = total + weight, num_nearest + (nth == 0)
+    assert seen.places == num_nearest > 0
+    assert total > num_nearest
+    assert float(seen.loss) == pytest.approx(expected / total)
 
 
 def test_what_con_foresees_is_learnt_alone_first_and_then_with_the_drafter() -> None:

@@ -63,7 +63,7 @@ def log_probs_along(
         assert draft_id >= 0
         logits = head.logits(hidden[0, 0])
         if outlook is not None and foreseen is not None:
-            logits = logits + outlook.weights[0, 0, step] * foreseen
+            logits = logits + outlook.weights[0, 0, step] * foreseen[outlook.ahead[0, 0, step]]
         values.append(logits.log_softmax(-1)[draft_id])
     return torch.stack(values)
 
@@ -194,10 +194,14 @@ def test_the_loss_adds_what_a_con_foresees_by_how_far_the_token_is_from_it() -> 
     outputs = unroll(eagle, answers.embeddings, eagle.fuse(answers.features), rows, 3)
     arguments = (eagle, outputs, answers, rows, visible, batch.lengths)
     ours = unroll_loss(*arguments, outlook=outlook).step_losses
-    reading = target.lm_head_logits(con.hidden[0, 0])[eagle.t2d]
+    normed = target.model.norm(con.hidden[0, 0])
+    readings = torch.stack(  # of the tokens 0, 1, 2 places after the next but one
+        [target.lm_head(normed + turn(normed))[eagle.t2d] for turn in head.foresight_maps]
+    )
     for step, hidden in enumerate(outputs):
         places = rows[0] + 1 + step
         known = answers.in_vocabulary[0, places]
+        reading = readings[[step, min(step + 1, 2), 0]]  # the last row has none
         logits = eagle.logits(hidden[0]) + outlook.weights[0, :, step, None] * reading
         cross = -(answers.probs[0, places] * logits.log_softmax(-1)).sum(-1)
         assert ours[step] == pytest.approx(float(cross[known].mean()), rel=1e-6)
