@@ -107,8 +107,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--documents", type=int, default=3000,
                 help="own outputs of the target to train on (default: 3000)")  # fmt: skip
             add("--bfloat16", action="store_true",
-                help="with --target: it answers and contemplates in bfloat16, twice as fast where "
-                "the machine multiplies in it")  # fmt: skip
+                help="with --target: answer, contemplate and train in bfloat16, which is twice as "
+                "fast where the machine multiplies in it")  # fmt: skip
         if name in ("eagle3", "confu", "ablations", "probe", "prompts"):
             add("--target", type=Path, default=None, metavar="DIR",
                 help="an instruct model with a chat template: train on its free-text answers "

@@ -135,6 +135,17 @@ def read_target(
 
     From records, ``keys_values`` are read only ``with_keys_values`` (they are most of the bytes).
     """
+    with torch.autocast(batch.token_ids.device.type, enabled=False):  # labels are exact
+        return _read_target(target, batch, feature_layers, t2d, with_keys_values)
+
+
+def _read_target(
+    target: LanguageModel,
+    batch: HeadBatch,
+    feature_layers: tuple[int, ...],
+    t2d: Tensor,
+    with_keys_values: bool,
+) -> TargetPass:
     records = [document.record for document in batch.documents]
     if records and all(record is not None for record in records):
         return _read_records(target, batch, records, t2d, with_keys_values)
@@ -165,9 +176,13 @@ def _read_records(
     # prompts, about which nobody asks, get none (0).
     for row, (record, document) in enumerate(zip(kept, batch.documents, strict=True)):
         if record.argmax is None:
-            said = slice(document.num_prompt - 1, record.num_read)
-            record.argmax = torch.zeros_like(batch.token_ids[row, : record.num_read])
-            record.argmax[said] = target.lm_head_logits(hidden[row, said]).argmax(dim=-1)
+            first, end = document.num_prompt - 1, record.num_read
+            record.argmax = torch.zeros_like(batch.token_ids[row, :end])
+            if document.temperature == 0.0:  # what a greedy answer goes on with
+                record.argmax[first:] = batch.token_ids[row, first + 1 : end + 1]
+            else:
+                logits = target.lm_head_logits(hidden[row, first:end])
+                record.argmax[first:] = logits.argmax(dim=-1)
     argmax = padded([record.argmax for record in kept], length, 0, batch.token_ids)
     normed = target.model.norm(hidden)
     probs = torch.softmax(F.linear(normed, target.lm_head.weight[t2d]).float(), dim=-1)

@@ -115,7 +115,7 @@ def _head_training(args: argparse.Namespace, name: str) -> HeadSettings:
     if args.target is None:
         return HeadSettings(total_tokens=tokens)
     settings = CHAT_TRAINING if name == "eagle3" else CHAT_CONTINUING
-    return replace(settings, total_tokens=tokens)
+    return replace(settings, total_tokens=tokens, dtype=_rough_dtype(args))
 
 
 def _confu_settings(args: argparse.Namespace, name: str) -> ConfuSettings:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ class HeadSettings:
     many steps are unrolled, which is cheaper. ``num_candidates`` draft tokens of a batch get
     logits (None: the whole draft vocabulary): with 8,192 of them the output head is half of the
     drafter's work. ``row_dropout``: of the drafter's normed inputs, against learning few answers
-    by heart.
+    by heart. ``dtype``: of the matrix products of training; scores and labels are float32.
     """
 
     total_tokens: int | None = None
@@ -48,6 +48,7 @@ class HeadSettings:
     eval_documents: int = 48
     save_every_s: float = 60.0
     seed: int = 0
+    dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
         if not self.total_tokens and not self.max_seconds:
@@ -102,7 +103,9 @@ def make_optimisers(objective: Objective, settings: HeadSettings) -> list[torch.
         {"params": [p for n, p in named if not for_muon(n, p)], "lr": settings.adam_rate}
     ]
     adam_groups += [{"params": parameters, "lr": rate} for rate, parameters in own]
-    muon = Muon([p for n, p in named if for_muon(n, p)], lr=settings.muon_rate)
+    dtype = torch.bfloat16 if settings.dtype == "bfloat16" else None
+    matrices = [p for n, p in named if for_muon(n, p)]
+    muon = Muon(matrices, lr=settings.muon_rate, dtype=dtype)
     adam = torch.optim.AdamW(adam_groups, betas=(0.9, 0.98), weight_decay=0.0)
     for optimiser in (muon, adam):
         for group in optimiser.param_groups:
@@ -169,7 +172,9 @@ class HeadTrainer:
                 group["lr"] = group["base_rate"] * factor
         num_steps = self.objective.steps_at(self.share_spent())
         torch.manual_seed(settings.seed * 1_000_003 + self.step)  # of the dropout
-        result = self.objective.loss(batch, generator, num_steps)
+        rough = settings.dtype == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=rough):
+            result = self.objective.loss(batch, generator, num_steps)
         result.loss.backward()
         nn.utils.clip_grad_norm_(self.objective.head.parameters(), 1.0)
         for optimiser in optimisers:

@@ -2,8 +2,8 @@
 
 ``torch.optim.Muon`` orthogonalises in bfloat16, which is an order of magnitude slower than
 float32 on CPUs without bfloat16 units, and one matrix at a time; this one works in the
-parameters' own dtype and on all matrices of one shape at once. Update scale 0.2 * sqrt(larger
-dimension) (Liu et al. 2025), Newton-Schulz coefficients of Jordan et al. 2024.
+parameters' own dtype unless told otherwise, and on all matrices of one shape at once. Update scale
+0.2 * sqrt(larger dimension) (Liu et al. 2025), Newton-Schulz coefficients of Jordan et al. 2024.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class Muon(torch.optim.Optimizer):
         lr: float,
         momentum: float = 0.95,
         weight_decay: float = 0.01,
+        dtype: torch.dtype | None = None,
     ) -> None:
+        """``dtype``: in which the matrices are orthogonalised; None: their own."""
+        self._dtype = dtype
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__(params, defaults)
 
@@ -60,7 +63,8 @@ class Muon(torch.optim.Optimizer):
                 state["momentum"] = torch.zeros_like(parameter)
             state["momentum"].lerp_(grad, 1 - momentum)
             directions.append(grad.lerp(state["momentum"], momentum))
-        updates = orthogonalise(torch.stack(directions))
+        stacked = torch.stack(directions)
+        updates = orthogonalise(stacked.to(self._dtype or stacked.dtype)).to(stacked.dtype)
         scale = 0.2 * math.sqrt(max(shape))
         for parameter, update in zip(parameters, updates, strict=True):
             parameter.mul_(1 - rate * group["weight_decay"]).add_(update, alpha=-rate * scale)

@@ -245,3 +245,23 @@ def test_rows_are_dropped_while_training_and_never_while_scoring() -> None:
 def test_a_dropout_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="must be 0 or more and below 1"):
         replace(SETTINGS, row_dropout=1.0)
+
+
+def test_training_in_bfloat16_rounds_the_products_and_neither_labels_nor_weights() -> None:
+    batch = random_batch([(24, 3), (22, 4)])
+    learner = objective()
+    exact = learner.loss(batch, torch.Generator(), 2)
+    labels = learner.target.embed(batch.token_ids).dtype
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = learner.loss(batch, torch.Generator(), 2)
+        answers = read_target(learner.target, batch, LAYERS, learner.head.t2d)
+    assert answers.probs.dtype == answers.features.dtype == labels == torch.float32
+    difference = abs(float(rough.loss.detach()) - float(exact.loss.detach()))
+    assert 0.0 < difference < 0.05
+    rough.loss.backward()
+    moved = learner.head.fc.weight
+    before = moved.detach().clone()
+    for optimiser in make_optimisers(learner, replace(SETTINGS, dtype="bfloat16")):
+        optimiser.step()
+    assert moved.dtype == torch.float32
+    assert not torch.equal(moved, before)

@@ -108,9 +108,12 @@ def test_growing_a_model_changes_its_depth_and_not_what_it_computes():
 
 def test_orthogonalised_matrices_have_singular_values_near_one():
     for shape in ((3, 16, 40), (2, 40, 16)):
-        values = torch.linalg.svdvals(orthogonalise(torch.randn(shape)))
-        assert values.min() > 0.4
-        assert values.max() < 1.4
+        for dtype in (torch.float32, torch.bfloat16):
+            rough = orthogonalise(torch.randn(shape).to(dtype))
+            assert rough.dtype == dtype
+            values = torch.linalg.svdvals(rough.float())
+            assert values.min() > 0.4
+            assert values.max() < 1.4
 
 
 def test_shards_survive_the_disk_and_are_a_function_of_their_name(tokenizer, tmp_path):

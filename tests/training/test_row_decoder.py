@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_a_record_read_back_equals_the_targets_own_pass(tmp_path: Path) -> None:
     save_records([decoder.record(row) for row in range(2)], path)
     recorded = [
         OwnOutput(
-            output.token_ids, output.num_prompt, 0.0,
+            output.token_ids, output.num_prompt, 0.7,
             DocumentRecord(path, place, len(output.token_ids) - 1),
         )
         for place, output in enumerate(documents)
@@ -84,3 +85,13 @@ def test_a_record_read_back_equals_the_targets_own_pass(tmp_path: Path) -> None:
         for mine, theirs in zip(read.keys_values, plain.keys_values, strict=True):
             close(mine[0][row, :, :num], theirs[0][row, :, :num])
             close(mine[1][row, :, :num], theirs[1][row, :, :num])
+    # A greedy answer goes on with what the target would say, so nobody has to ask it.
+    greedy = [replace(output, temperature=0.0) for output in recorded]
+    for output in greedy:
+        assert output.record is not None
+        output.record.argmax = None  # as before anybody read it
+    read = read_target(target, collate(greedy, device), LAYERS, t2d)
+    for row, output in enumerate(documents):
+        said = slice(output.num_prompt, len(output.token_ids))
+        argmax = read.argmax[row, output.num_prompt - 1 : len(output.token_ids) - 1]
+        assert argmax.tolist() == output.token_ids[said].tolist()
