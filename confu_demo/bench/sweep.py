@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from confu_demo.bench.acceptance import acceptance_report
 from confu_demo.bench.measure import LaneRun, ProblemResult, race_once
 from confu_demo.bench.report import method_report
 from confu_demo.config import DecodeConfig, TreeConfig
@@ -67,8 +68,8 @@ def sweep(
     split: str,
     indices: Iterable[int],
     progress: Callable[[int], None] = lambda index: None,
-) -> dict[str, dict[str, Any]]:
-    """The numbers of every point by name, as the benchmark defines them, and of the plain loop."""
+) -> dict[str, list[ProblemResult]]:
+    """The results of every point by name, and of the plain loop."""
     plain = Point(name=BASELINE, method=BASELINE, config=points[0].config)
     results: dict[str, list[ProblemResult]] = {point.name: [] for point in (plain, *points)}
     for index in indices:
@@ -81,7 +82,56 @@ def sweep(
             baseline = baseline or run
             results[point.name].append(_result(point, index, run, baseline, chosen))
         progress(index)
+    return results
+
+
+def rows_of(results: dict[str, list[ProblemResult]]) -> dict[str, dict[str, Any]]:
+    """The numbers of every point, as the benchmark defines them."""
     return {name: _row(found) for name, found in results.items()}
+
+
+NEARLY_EQUAL = 0.1
+"""Verified tokens a cycle that differ by this share or less count as equal."""
+
+
+def equal_work(
+    points: Sequence[Point],
+    rows: dict[str, dict[str, Any]],
+    results: dict[str, list[ProblemResult]],
+) -> list[dict[str, Any]]:
+    """ConFu against EAGLE-3 at equal tree nodes and at equal verified tokens ([con] included):
+    acceptance lengths, their ratio and its interval over prompts. Empty without such a pair."""
+    found = []
+    eagle3 = [point for point in points if point.method == "eagle3"]
+    for own in (point for point in points if point.method == "confu"):
+        for base in eagle3:
+            mine, theirs = (verified_per_cycle(rows[point.name]) for point in (own, base))
+            kinds = {
+                "equal nodes": own.config.tree == base.config.tree,
+                "equal verified tokens": abs(mine - theirs) <= NEARLY_EQUAL * max(mine, theirs),
+            }
+            pair = [*results[base.name], *results[own.name]]
+            report = acceptance_report([base.name, own.name], pair)
+            if report is not None:
+                found += [
+                    {"kind": kind, "point": own.name, "against": base.name, **report["rows"][1]}
+                    for kind, holds in kinds.items()
+                    if holds
+                ]
+    return found
+
+
+def verified_per_cycle(row: dict[str, Any]) -> float:
+    """Tree nodes and contemplate tokens of a cycle, on average; 0 without cycles."""
+    return float((row["nodes_per_cycle"] or 0.0) + (row["contemplate_tokens_per_cycle"] or 0.0))
+
+
+def equal_work_lines(found: Sequence[dict[str, Any]]) -> list[str]:
+    return [
+        f"{row['kind']}: {row['point']} against {row['against']}: {row['ratio']:.3f} "
+        f"({row['ratio_interval'][0]:.3f}-{row['ratio_interval'][1]:.3f})"
+        for row in found
+    ]
 
 
 def _result(

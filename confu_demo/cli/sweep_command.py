@@ -11,6 +11,9 @@ from confu_demo.bench.sweep import (
     TABLE_HEADER,
     Point,
     budget_points,
+    equal_work,
+    equal_work_lines,
+    rows_of,
     sweep,
     table_rows,
     tree_points,
@@ -73,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
         for point in points:
             suite.warm_up([point.method], point.config)
     progress = Progress(len(settings.indices))
-    rows = sweep(suite, points, settings.split, settings.indices, progress)
+    results = sweep(suite, points, settings.split, settings.indices, progress)
+    rows = rows_of(results)
+    equal = equal_work(points, rows, results)
     provenance = collect(suite.device, suite.dtype, suite.threads, sys.argv)
     output = {
         "settings": {
@@ -85,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         },
         "provenance": asdict(provenance) | {"versions": dict(provenance.versions)},
         "points": rows,
+        "equal_work": equal,
     }
     if args.json is not None:
         with user_errors():
@@ -95,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
         f"commit {provenance.commit}\n"
     )
     print(format_table(TABLE_HEADER, table_rows(rows)))
+    if equal:
+        print("\n" + "\n".join(equal_work_lines(equal)))
     return _status(rows)
 
 

@@ -22,6 +22,7 @@ from confu_demo.heads.eagle import EagleHead
 from confu_demo.training.confu import ConfuSettings, initial_confu, run_confu
 from confu_demo.training.eagle3 import run_eagle3
 from confu_demo.training.head_batches import group_by_length
+from confu_demo.training.head_comparison import categories_of
 from confu_demo.training.head_job import HeadJob, Material, load_material
 
 CONTROL = "EAGLE-3 continued"
@@ -118,11 +119,8 @@ def run_ablations(
     reports = {
         name: run_variant(job, material, eagle_folder, name, settings, say) for name in names
     }
-    # Held-out documents are scored in the order of their batches, sorted by length.
     groups = group_by_length(material.heldout, settings.training.batch_tokens)
-    place = {id(output): index for index, output in enumerate(material.heldout)}
-    known = material.heldout_categories or ["problems"] * len(material.heldout)
-    categories = [known[place[id(output)]] for group in groups for output in group]
+    categories = categories_of(material, groups)
     walks = walks_of(reports)
     baseline = CONTROL if CONTROL in walks else next(iter(walks))
     rows = compare(walks, baseline, categories)

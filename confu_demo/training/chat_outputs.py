@@ -28,6 +28,7 @@ from confu_demo.data.free_text import CATEGORIES, Category, Draft, Split, draw
 from confu_demo.engine.chat import ChatFormat
 from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.own_outputs import OwnOutput, claim, load_shard, save_shard, weights_sha256
+from confu_demo.training.published_answers import published_shards
 from confu_demo.training.records import DocumentRecord, save_records
 from confu_demo.training.row_decoder import Record, RowDecoder
 
@@ -129,12 +130,16 @@ class ChatOutputs:
         settings: ChatSettings,
         feature_layers: tuple[int, ...],
         say: Callable[[str], None] = print,
+        published: Path | None = None,
     ) -> None:
+        """``published``: a file of answers that need not be written again, only read."""
         self._tokenizer, self._folder, self._settings, self._say = tokenizer, folder, settings, say
         wanted = asdict(settings) | {"feature_layers": list(feature_layers)}
         # The first two change no document, the last one only by its rounding.
         del wanted["num_documents"], wanted["rows"], wanted["dtype"]
-        claim(folder, wanted | {"target_sha256": weights_sha256(target)})
+        self._claim = wanted | {"target_sha256": weights_sha256(target)}
+        claim(folder, self._claim)
+        self._published = published
         self._format = ChatFormat(tokenizer)
         self._eos = {tokenizer.eos_token_id}
         capacity = settings.max_prompt_tokens + settings.max_new_tokens + 8
@@ -146,6 +151,7 @@ class ChatOutputs:
 
     def run(self, max_seconds: float | None = None) -> None:
         """Until all shards are there; no new document is begun after ``max_seconds``."""
+        self._read_published()
         queue = self._all_jobs()
         busy: list[_Job | None] = [None] * self._settings.rows
         waiting: deque[_Job] = deque()  # documents between two stages
@@ -175,8 +181,25 @@ class ChatOutputs:
                     self._end(row, job, waiting)
                     busy[row] = None
 
+    def _read_published(self) -> None:
+        if self._published is None:
+            return
+        for shard, outputs in published_shards(self._published, self._claim):
+            if shard >= self._num_shards or self._path(shard).is_file():
+                continue
+            records = []
+            for output in outputs:
+                self._rows.start(0, output.token_ids[:-1].tolist())
+                records.append(self._rows.record(0))
+                self._made += len(output.token_ids)
+            self._keep(shard, outputs, records)
+
+    @property
+    def _num_shards(self) -> int:
+        return -(-self._settings.num_documents // SHARD_DOCUMENTS)
+
     def _all_jobs(self) -> Iterator[_Job]:
-        for shard in range(-(-self._settings.num_documents // SHARD_DOCUMENTS)):
+        for shard in range(self._num_shards):
             if not self._path(shard).is_file():
                 yield from jobs_of(shard, self._settings)
 
@@ -216,8 +239,6 @@ class ChatOutputs:
 
     def _save(self, shard: int, done: list[tuple[_Job, Record]]) -> None:
         done.sort(key=lambda pair: pair[0].place)
-        path = self._path(shard)
-        save_records([record for _, record in done], path.with_suffix(".safetensors"))
         documents = [
             OwnOutput(
                 np.array([*job.prompt, *job.output], dtype=np.int32),
@@ -226,6 +247,11 @@ class ChatOutputs:
             )
             for job, _ in done
         ]
+        self._keep(shard, documents, [record for _, record in done])
+
+    def _keep(self, shard: int, documents: list[OwnOutput], records: list[Record]) -> None:
+        path = self._path(shard)
+        save_records(records, path.with_suffix(".safetensors"))
         save_shard(documents, path)  # last: its presence says that the shard is whole
         spent = time.monotonic() - self._since
         self._say(

@@ -22,7 +22,16 @@ from confu_demo.training.ablations import NAMES
 from confu_demo.training.cards import language_model_card
 from confu_demo.training.corpus import STREAMS, DocumentEncoder, make_shard, save_shard
 from confu_demo.training.evaluation import score_judge, score_problems, synthetic_pairs
-from confu_demo.training.head_commands import ablations, confu, eagle3, probe, prompts, say
+from confu_demo.training.head_commands import (
+    ablations,
+    compare,
+    confu,
+    eagle3,
+    probe,
+    prompts,
+    publish,
+    say,
+)
 from confu_demo.training.judge import (
     PairMaker,
     SecondRound,
@@ -71,6 +80,8 @@ PARTS = {
     "confu": "train the ConFu head, starting from the EAGLE-3 head",
     "ablations": "train ConFu's variants and controls, and print the table that compares them",
     "probe": "measure whether contemplate tokens know more of what comes than ordinary rows do",
+    "compare": "score finished heads on the same held-out answers, with ConFu's controls",
+    "answers": "publish the answers that a suite's heads learned from, as token ids",
     "prompts": "write the held-out free-text prompts of a suite, from its target's answers",
 }
 
@@ -89,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add("--threads", type=int, default=None, help="CPU threads (default: all)")
         if name == "corpus":
             add("--shards", type=int, default=8, help="shards a stream (2,048 documents)")
-        elif name == "prompts":
+        elif name in ("answers", "compare", "prompts"):
             parser.set_defaults(tokens=None, documents=0)
         else:
             add("--tokens", type=float, default=None, metavar="N",
@@ -109,7 +120,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--bfloat16", action="store_true",
                 help="with --target: answer, contemplate and train in bfloat16, which is twice as "
                 "fast where the machine multiplies in it")  # fmt: skip
-        if name in ("eagle3", "confu", "ablations", "probe", "prompts"):
+        if name == "compare":
+            parser.set_defaults(tokens=None, documents=64, bfloat16=False)
+            add("--heads", required=True, metavar="NAME=DIR,...",
+                help="the heads; the others are held against the first")  # fmt: skip
+            add("--json", type=Path, default=None, metavar="FILE", help="write the table there")
+        if name in ("eagle3", "confu", "ablations", "probe", "compare", "prompts"):
             add("--target", type=Path, default=None, metavar="DIR",
                 help="an instruct model with a chat template: train on its free-text answers "
                 "(default: the suite's own target on word problems)")  # fmt: skip
@@ -256,5 +272,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "confu": confu,
     "ablations": ablations,
     "probe": probe,
+    "compare": compare,
+    "answers": publish,
     "prompts": prompts,
 }

@@ -7,22 +7,26 @@ arguments themselves are declared in :mod:`confu_demo.training.commands`.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import sys
+from dataclasses import asdict, replace
 from typing import Literal
 
 import torch
 from transformers import AutoTokenizer
 
 from confu_demo.data.prompts import PROMPTS
+from confu_demo.provenance import collect
 from confu_demo.training.ablations import NAMES, run_ablations
 from confu_demo.training.chat_outputs import ChatSettings
 from confu_demo.training.confu import ConfuSettings, train_confu
 from confu_demo.training.eagle3 import EagleSettings, train_eagle3
 from confu_demo.training.foresight_probe import ProbeSettings, run_probe
-from confu_demo.training.head_job import HeadJob
+from confu_demo.training.head_comparison import compare_heads, parse_heads, write_comparison
+from confu_demo.training.head_job import SPLITS, HeadJob
 from confu_demo.training.head_trainer import HeadSettings
 from confu_demo.training.heldout_prompts import make_prompts
 from confu_demo.training.own_outputs import OwnOutputSettings
+from confu_demo.training.published_answers import ANSWERS, publish_answers
 
 CHAT_TRAINING = HeadSettings(
     total_tokens=1,
@@ -169,6 +173,26 @@ def probe(args: argparse.Namespace) -> None:
     job = _head_job(args, "probe")
     settings = ProbeSettings(num_tokens=_head_tokens(args, "probe"))
     say(run_probe(job, args.out / "confu", settings, _head_training(args, "probe"), say))
+
+
+def compare(args: argparse.Namespace) -> None:
+    heads = parse_heads(args.heads)
+    settings = _confu_settings(args, "confu")
+    result = compare_heads(_head_job(args, "compare"), heads, settings, say)
+    if args.json is not None:
+        dtype = "float32 on weights as published"
+        made = collect(args.device, dtype, torch.get_num_threads(), sys.argv)
+        write_comparison(result, asdict(made), args.json)
+
+
+def publish(args: argparse.Namespace) -> None:
+    """``--work`` holds the answers, ``--out`` names the suite."""
+    suite = args.out.name
+    for split in SPLITS:
+        folder = args.work / suite / f"{split}-0"
+        path = ANSWERS / suite / f"{split}-0.npz"
+        documents, tokens = publish_answers(folder, path)
+        say(f"{path}: {documents} answers, {tokens / 1e3:.0f}k tokens with their prompts")
 
 
 def prompts(args: argparse.Namespace) -> None:

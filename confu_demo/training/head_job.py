@@ -32,6 +32,7 @@ from confu_demo.training.own_outputs import (
     held_out_settings,
     make_own_outputs,
 )
+from confu_demo.training.published_answers import ANSWERS
 
 SPLITS: tuple[Split, ...] = ("train", "calibration", "heldout")
 
@@ -132,7 +133,8 @@ def chat_answers(
         outputs = replace(outputs, greedy_share=1.0, split=split, num_documents=count)
     folder = job.outputs / f"{split}-{outputs.seed}"
     layers = default_feature_layers(target.config.num_layers)
-    maker = ChatOutputs(target, tokenizer, folder, outputs, layers, say)
+    published = ANSWERS / job.suite / f"{folder.name}.npz"
+    maker = ChatOutputs(target, tokenizer, folder, outputs, layers, say, published)
     maker.run(job.outputs_max_seconds if split == "train" else None)
     return load_chat_outputs(folder, outputs)
 

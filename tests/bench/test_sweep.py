@@ -104,3 +104,28 @@ def test_a_wrong_sweep_is_one_line_and_exit_status_2(
     assert printed.out == ""
     assert sentence in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_confu_is_held_against_eagle3_at_equal_nodes_and_at_equal_verified_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    result = swept(tmp_path, "--nodes", "3,6", "--tree-top-k", "3")
+    rows = result["points"]
+    pairs = {(row["kind"], row["point"], row["against"]) for row in result["equal_work"]}
+    assert pairs == {
+        ("equal nodes", "confu, nodes 3", "eagle3, nodes 3"),
+        ("equal nodes", "confu, nodes 6", "eagle3, nodes 6"),
+        ("equal verified tokens", "confu, nodes 3", "eagle3, nodes 6"),
+    }
+    for row in result["equal_work"]:
+        lengths = [rows[row[name]]["acceptance_length"] for name in ("point", "against")]
+        assert row["length"] == pytest.approx(lengths[0])
+        assert row["ratio"] == pytest.approx(lengths[0] / lengths[1])
+        low, high = row["ratio_interval"]
+        assert low <= row["ratio"] <= high
+    printed = capsys.readouterr().out
+    assert "equal nodes: confu, nodes 3 against eagle3, nodes 3: " in printed
+
+
+def test_without_eagle3_nothing_is_compared(tmp_path: Path):
+    assert swept(tmp_path, "--budgets", "0,1")["equal_work"] == []
