@@ -22,32 +22,24 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from confu_demo.engine.errors import UnsupportedModel
 from confu_demo.heads.checkpoint import TargetInfo, load_head
 from confu_demo.heads.confu import ConfuHead
-from confu_demo.training.anchors import AnchorSettings, draw_anchors
+from confu_demo.training.anchors import AnchorSettings
 from confu_demo.training.confu import ConfuSettings, initial_confu
-from confu_demo.training.confu_pass import contemplate
-from confu_demo.training.drafter_unroll import gather_rows
 from confu_demo.training.head_batches import (
-    HeadBatch,
     HeadBatchSource,
     collate,
     group_by_length,
-    read_target,
-    root_rows,
 )
 from confu_demo.training.head_job import HeadJob, load_material
 from confu_demo.training.head_trainer import HeadSettings
-from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.own_outputs import OwnOutput
+from confu_demo.training.probe_places import ORDINARY, OutputHead, PlaceReader, Probe
 from confu_demo.training.probe_scores import ProbeScores, probe_table
-
-ORDINARY, CON, UNTRAINED, BOTH = "ordinary", "[con]", "untrained [con]", "ordinary and [con]"
-SOURCES = (ORDINARY, CON, UNTRAINED, BOTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,101 +59,6 @@ class ProbeSettings:
     def __post_init__(self) -> None:
         if min(self.num_tokens, self.offsets, self.anchors) < 1:
             raise ValueError("tokens, offsets and anchors must be 1 or more")
-
-
-class OutputHead(nn.Module):
-    """The target's frozen last norm and its output head's rows of the draft vocabulary."""
-
-    def __init__(self, norm: nn.Module, words: Tensor) -> None:
-        """``words`` [C, D]."""
-        super().__init__()
-        self.norm = norm
-        self.register_buffer("words", words)
-        self.words: Tensor
-
-    def forward(self, states: Tensor) -> Tensor:
-        """[M, D] -> logits [M, C]."""
-        return F.linear(self.norm(states), self.words)
-
-
-class Probe(nn.Module):
-    """One matrix an offset, [width, D], on standardised features [M, width]."""
-
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, mean: Tensor, scale: Tensor, hidden: int, offsets: int) -> None:
-        """``mean``, ``scale`` [width], of the training places."""
-        super().__init__()
-        self.register_buffer("mean", mean)
-        self.register_buffer("scale", scale)
-        start = torch.randn(offsets, len(mean), hidden) * len(mean) ** -0.5
-        self.weight = nn.Parameter(start.to(mean))
-
-    def standardised(self, features: Tensor) -> Tensor:
-        return (features - self.mean) / self.scale
-
-    def forward(self, features: Tensor, offset: int, head: OutputHead) -> Tensor:
-        """Logits [M, C] of the token ``offset`` + 1 ahead; one offset at a time, because those
-        of all would be the largest tensor by far."""
-        return head(self.standardised(features) @ self.weight[offset])
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Features by source [M, width], draft ids Long[O, M] (-1: not in the draft vocabulary or
-    beyond the end), and the document of each place Long[M]."""
-
-    features: dict[str, Tensor]
-    labels: Tensor
-    documents: Tensor
-
-
-class PlaceReader:
-    """Reads places of a batch with the target and two ConFu heads, without gradients."""
-
-    def __init__(
-        self,
-        target: LanguageModel,
-        trained: ConfuHead,
-        untrained: ConfuHead,
-        settings: ProbeSettings,
-    ) -> None:
-        self._target, self._trained, self._untrained = target, trained, untrained
-        self._offsets = settings.offsets
-        self._anchors = AnchorSettings(num_anchors=settings.anchors, max_lag=settings.max_lag)
-
-    @torch.no_grad()
-    def read(self, batch: HeadBatch, generator: torch.Generator) -> Places:
-        """Random root rows; their [con] are routed with the lag of decoding."""
-        eagle = self._trained.eagle
-        answers = read_target(self._target, batch, eagle.config.feature_layers, eagle.t2d)
-        rows, valid = root_rows(batch)
-        anchors = draw_anchors(rows, valid, self._anchors, generator)
-        con, untrained = (
-            contemplate(self._target, head, batch, answers, anchors).features
-            for head in (self._trained, self._untrained)
-        )
-        ordinary = gather_rows(answers.features, anchors.places)
-        real = anchors.valid
-        features = {ORDINARY: ordinary[real], CON: con[real], UNTRAINED: untrained[real]}
-        features[BOTH] = torch.cat((features[ORDINARY], features[CON]), dim=-1)
-        draft_ids = eagle.target_to_draft(batch.token_ids)
-        labels = future_labels(draft_ids, batch.lengths, anchors.places, self._offsets)
-        documents = torch.arange(len(real), device=real.device)[:, None].expand_as(real)
-        return Places(features, labels[:, real], documents[real])
-
-
-def future_labels(draft_ids: Tensor, lengths: Tensor, places: Tensor, offsets: int) -> Tensor:
-    """Long[O, B, K]: draft id of the token 1..O after each place [B, K], -1 where there is none.
-    ``draft_ids`` Long[B, S], of the documents' tokens; ``lengths`` Long[B]."""
-    last = draft_ids.size(1) - 1
-    labels = []
-    for offset in range(1, offsets + 1):
-        at = places + offset
-        ids = draft_ids.gather(1, at.clamp(max=last))
-        labels.append(torch.where(at < lengths[:, None], ids, -1))
-    return torch.stack(labels)
 
 
 def start_probes(
@@ -300,7 +197,8 @@ def run_probe(
     )
     words = target.lm_head.weight.detach()[trained.eagle.t2d]
     head = OutputHead(target.model.norm, words).requires_grad_(False)
-    reader = PlaceReader(target, trained, untrained, settings)
+    anchors = AnchorSettings(num_anchors=settings.anchors, max_lag=settings.max_lag)
+    reader = PlaceReader(target, trained, untrained, settings.offsets, anchors)
     probes = train_probes(reader, material.train, head, settings, say)
     scores = score_probes(reader, probes, material.heldout, head, settings)
     table, figures = probe_table(scores, ORDINARY)

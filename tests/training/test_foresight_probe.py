@@ -13,17 +13,9 @@ from torch import Tensor, nn
 from confu_demo.engine.errors import UnsupportedModel
 from confu_demo.heads.checkpoint import save_head
 from confu_demo.training import foresight_probe
+from confu_demo.training.anchors import AnchorSettings
 from confu_demo.training.foresight_probe import (
-    BOTH,
-    CON,
-    ORDINARY,
-    SOURCES,
-    UNTRAINED,
-    OutputHead,
-    PlaceReader,
-    Places,
     ProbeSettings,
-    future_labels,
     run_probe,
     score_probes,
     start_probes,
@@ -32,10 +24,22 @@ from confu_demo.training.foresight_probe import (
 from confu_demo.training.head_batches import HeadBatch, HeadBatchSource, read_target
 from confu_demo.training.head_job import HeadJob, Material
 from confu_demo.training.head_trainer import HeadSettings
+from confu_demo.training.probe_places import (
+    BOTH,
+    CON,
+    ORDINARY,
+    SOURCES,
+    UNTRAINED,
+    OutputHead,
+    PlaceReader,
+    Places,
+    future_labels,
+)
 from confu_demo.training.probe_scores import ProbeScores, difference_interval, probe_table
 from tests.training.head_kit import batch_of, random_batch, random_confu, random_eagle, tiny_target
 
 SETTINGS = ProbeSettings(num_tokens=6000, offsets=3, anchors=12, batch_tokens=400, rate=0.02)
+ANCHORS = AnchorSettings(num_anchors=SETTINGS.anchors, max_lag=SETTINGS.max_lag)
 TRAINING = HeadSettings(total_tokens=100, eval_documents=2)
 
 
@@ -103,7 +107,7 @@ def test_probes_standardise_every_dimension_over_many_training_places() -> None:
 def test_answers_without_places_are_refused() -> None:
     documents = random_batch([(4, 3), (4, 3)]).documents
     target, confu = tiny_target(), random_confu()
-    reader = PlaceReader(target, confu, confu, SETTINGS)
+    reader = PlaceReader(target, confu, confu, SETTINGS.offsets, ANCHORS)
     head = OutputHead(target.model.norm, target.lm_head.weight[confu.eagle.t2d])
     with pytest.raises(ValueError, match="too short to probe"):
         start_probes(reader, HeadBatchSource(documents, 400, 0), head, SETTINGS)
@@ -141,7 +145,7 @@ def test_a_mean_weighs_places_and_an_offset_without_places_is_zero() -> None:
 
 def test_places_carry_the_features_of_their_own_rows() -> None:
     target, head = tiny_target(), random_confu()
-    reader = PlaceReader(target, head, head, SETTINGS)
+    reader = PlaceReader(target, head, head, SETTINGS.offsets, ANCHORS)
     batch = random_batch([(12, 3), (9, 7)])
     places = reader.read(batch, torch.Generator().manual_seed(0))
     assert set(places.features) == set(SOURCES)
