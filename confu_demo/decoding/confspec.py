@@ -12,14 +12,22 @@ end points and what is done with unfinished steps are our choices (steps.py, jud
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal
 
 from confu_demo.config import DecodeConfig
 from confu_demo.decoding.base import BoundModel, Clock, DecodeRequest, Stop, on_clock
 from confu_demo.decoding.judge import Judge, JudgeFormat, ModelJudge
+from confu_demo.decoding.row_lookup import RowLookup
 from confu_demo.decoding.run import Run, require_room
 from confu_demo.decoding.step_rounds import StepRounds
 from confu_demo.decoding.steps import StepBoundary
 from confu_demo.trace import Event
+
+TARGET_JUDGES_ALL = 2.0
+"""A threshold that no confidence reaches."""
+Speculation = Literal["prompt_lookup"]
+"""Token-level methods that a target's row can be sped up with."""
 
 
 class ConfspecDecoder:
@@ -29,7 +37,6 @@ class ConfspecDecoder:
     ``ValueError`` when the tokenizers differ or a verdict word is not a single token.
     """
 
-    method = "confspec"
     lossless = False
 
     def __init__(
@@ -40,9 +47,13 @@ class ConfspecDecoder:
         judge_format: JudgeFormat | None = None,
         draft_judge: Judge | None = None,
         target_judge: Judge | None = None,
+        speculation: Speculation | None = None,
     ) -> None:
+        """``speculation``: token-level drafts inside the target's rows, which change no text."""
         if target.tokenizer.get_vocab() != draft.tokenizer.get_vocab():
             raise ValueError("the target and the draft model must have the same tokenizer")
+        self.method = "confspec" if speculation is None else f"confspec+{speculation}"
+        self._speculation = speculation
         self._target = target
         self._draft = draft
         self._draft_judge = draft_judge or ModelJudge(draft.model, draft.tokenizer, judge_format)
@@ -59,7 +70,10 @@ class ConfspecDecoder:
         """Raises ``ValueError`` at once when prompt and budget do not fit a model's context."""
         for model in (self._target, self._draft):
             require_room(request, config, model)
-        return on_clock(clock, self._events(request, config, clock, stop))
+        return on_clock(clock, self._events(request, self._own(config), clock, stop))
+
+    def _own(self, config: DecodeConfig) -> DecodeConfig:
+        return config
 
     def _events(
         self, request: DecodeRequest, config: DecodeConfig, clock: Clock, stop: Stop
@@ -67,7 +81,8 @@ class ConfspecDecoder:
         models = (self._target.info, self._draft.info)
         run = Run(self.method, models, self._target, request, config, clock)
         judges = self._draft_judge, self._target_judge
-        rounds = StepRounds(run, self._draft.model, self._boundary, *judges)
+        row_drafter = RowLookup(config.lookup) if self._speculation == "prompt_lookup" else None
+        rounds = StepRounds(run, self._draft.model, self._boundary, *judges, row_drafter)
         try:
             yield run.started()
             with run.prefill:
@@ -81,3 +96,17 @@ class ConfspecDecoder:
             yield run.finished()
         finally:
             del rounds  # both caches
+
+
+class LookaheadDecoder(ConfspecDecoder):
+    """Lookahead Reasoning (arXiv 2506.19830) with the target as its judge: ConfSpec whose every
+    pair goes to the target, as with a threshold above 1 (tests/decoding/test_confspec.py). Its
+    paper takes a third model or embeddings as the judge; this suite has none [O]."""
+
+    def __init__(self, target: BoundModel, draft: BoundModel, **options: Any) -> None:
+        super().__init__(target, draft, **options)
+        self.method = "lookahead"
+
+    def _own(self, config: DecodeConfig) -> DecodeConfig:
+        own = replace(config.confspec, threshold=TARGET_JUDGES_ALL, audit=False)
+        return replace(config, confspec=own)

@@ -27,6 +27,18 @@ class NgramIndex:
         self._max_ngram = max_ngram
         self._ids: list[int] = []
         self._continued_at: dict[tuple[int, ...], int] = {}
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def fork(self) -> NgramIndex:
+        """An index that goes on with a text of its own. Cheap: it looks up in this one what it
+        has not seen itself, so this one must not grow before the fork is forgotten."""
+        fork = NgramIndex(self._max_ngram)
+        fork._ids = list(self._ids)
+        fork._known = self._continued_at
+        return fork
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
     def extend(self, token_ids: Sequence[int]) -> None:
         for token in token_ids:
@@ -42,7 +54,8 @@ class NgramIndex:
         were periodic from there (our choice; as an overlapping copy of LZ77).
         """
         for size in range(min(self._max_ngram, len(self._ids)), 0, -1):
-            place = self._continued_at.get(tuple(self._ids[-size:]))
+            ngram = tuple(self._ids[-size:])
+            place = self._continued_at.get(ngram) or self._known.get(ngram)
             if place is not None:
                 period = len(self._ids) - place
                 return [self._ids[place + i % period] for i in range(num_tokens)]

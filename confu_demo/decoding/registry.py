@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from confu_demo.decoding.autoregressive import AutoregressiveDecoder
 from confu_demo.decoding.base import BoundModel, Decoder
-from confu_demo.decoding.confspec import ConfspecDecoder
+from confu_demo.decoding.confspec import ConfspecDecoder, LookaheadDecoder
 from confu_demo.decoding.confu import ConfuDecoder
 from confu_demo.decoding.eagle3 import Eagle3Decoder
 from confu_demo.decoding.prompt_lookup import PromptLookupDecoder
@@ -66,10 +66,20 @@ METHODS: Mapping[str, Method] = {
         needs=("target", "confu"),
         build=lambda m: ConfuDecoder(m.target, *m.confu),
     ),
+    "lookahead": Method(
+        lossless=False,
+        needs=("target", "draft"),
+        build=lambda m: LookaheadDecoder(m.target, m.draft),
+    ),
     "confspec": Method(
         lossless=False,
         needs=("target", "draft"),
         build=lambda m: ConfspecDecoder(m.target, m.draft),
+    ),
+    "confspec+prompt_lookup": Method(
+        lossless=False,
+        needs=("target", "draft"),
+        build=lambda m: ConfspecDecoder(m.target, m.draft, speculation="prompt_lookup"),
     ),
 }
 """By name, in the order in which lanes are shown."""

@@ -17,6 +17,7 @@ from confu_demo.decoding.branches import PackedRows
 from confu_demo.decoding.gate import Comparison, Gatekeeper
 from confu_demo.decoding.judge import Judge
 from confu_demo.decoding.run import Run
+from confu_demo.decoding.speculative_rows import RowDrafter, SpeculativeRows
 from confu_demo.decoding.step_drafter import StepDrafter
 from confu_demo.decoding.steps import GrowingStep, StepBoundary, row_limits
 from confu_demo.engine.sampling import PositionNoise, sample
@@ -62,15 +63,19 @@ class StepRounds:
         boundary: StepBoundary,
         draft_judge: Judge,
         target_judge: Judge,
+        row_drafter: RowDrafter | None = None,
     ) -> None:
+        """``row_drafter``: token-level speculation inside the target's rows."""
         self.num_steps = 0
-        self._run, self._boundary = run, boundary
+        self._run, self._boundary, self._row_drafter = run, boundary, row_drafter
         self._gatekeeper = Gatekeeper(run, draft_judge, target_judge)
         self._config = run.config.confspec
         longest = run.num_prompt + run.config.max_new_tokens
         row_tokens = min(self._config.max_step_tokens, run.config.max_new_tokens)
         num_rows = self._config.draft_steps + 1
         self._target = run.target.model
+        if row_drafter is not None:
+            row_tokens += row_drafter.max_drafts + 1
         self.cache = self._target.new_cache(longest + num_rows * row_tokens)
         self._sampling = run.config.sampling
         self._noise = PositionNoise(self._sampling.seed, self._target.config.vocab_size)
@@ -125,12 +130,22 @@ class StepRounds:
             index = len(current.drafts) - 1
             yield self._drafted(index, "draft", step, current.draft_texts[-1], run.draft.last_ms)
 
-    def _packed_rows(self, current: _Round) -> PackedRows:
+    def _packed_rows(self, current: _Round) -> PackedRows | SpeculativeRows:
         limits = row_limits(
             current.drafts, cap=self._config.max_step_tokens, remaining=self._run.num_left
         )
         current.rows = [GrowingStep(self._boundary, limit) for limit in limits]
         current.row_texts = [""] * len(limits)
+        if self._row_drafter is not None:
+            return SpeculativeRows(
+                self._target,
+                self.cache,
+                known=self._run.ids,
+                drafts=[step.token_ids for step in current.drafts[: len(limits)]],
+                rows=current.rows,
+                sampler=self._sample_target,
+                drafter=self._row_drafter,
+            )
         return PackedRows(
             self._target,
             self.cache,
@@ -140,7 +155,7 @@ class StepRounds:
             sampler=self._sample_target,
         )
 
-    def _write_rows(self, current: _Round, packed: PackedRows) -> Iterator[Event]:
+    def _write_rows(self, current: _Round, packed: PackedRows | SpeculativeRows) -> Iterator[Event]:
         """Target rows in the order in which they end."""
         run = self._run
         ended = packed.write()
@@ -155,7 +170,9 @@ class StepRounds:
         run.target_forwards += packed.num_forwards
         run.target_tokens += packed.num_tokens
 
-    def _resolve(self, current: _Round, accepted: int, packed: PackedRows) -> Iterator[Event]:
+    def _resolve(
+        self, current: _Round, accepted: int, packed: PackedRows | SpeculativeRows
+    ) -> Iterator[Event]:
         """Commits the accepted draft steps and the target's step behind them; crops the caches."""
         num_known = len(self._run.ids)
         events: list[Event] = []

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from confu_demo.config import DecodeConfig
 from confu_demo.decoding.autoregressive import AutoregressiveDecoder
 from confu_demo.decoding.base import DecodeRequest, LaneClock
+from confu_demo.decoding.confspec import LookaheadDecoder
 from confu_demo.decoding.judge import ModelJudge, StepPair
 from confu_demo.engine.target import LeanModel
 from confu_demo.trace import (
+    RunStarted,
     StepGated,
     StepJudged,
     StepResolved,
@@ -131,6 +134,21 @@ def test_threshold_above_one_equals_lookahead_with_the_target_as_judge(seed, tem
     judged = [gate for gate in of(StepGated, events) if gate.verdict_mass is not None]
     assert {gate.decision for gate in judged} <= {"escalate"}
     assert {gate.ms for gate in judged} <= {0.0}
+
+
+def test_the_lookahead_lane_is_that_end_point_under_a_name_of_its_own():
+    target, draft = random_model(1), random_model(1, difference=0.15)
+    config = settings(60, draft_steps=3, threshold=0.9, audit=True)
+    lane = LookaheadDecoder(bind(target), bind(draft, "draft_model"))
+    events = run_confspec(lane, config)
+    above = replace(config, confspec=replace(config.confspec, threshold=1.5, audit=False))
+    same = run_confspec(decoder_of(target, draft), above)
+    assert output_of(events) == output_of(same)
+    assert authors_of(events) == authors_of(same)
+    (start,) = of(RunStarted, events)
+    assert start.method == "lookahead"
+    assert dict(start.config)["confspec.threshold"] == "2.0"
+    assert not any(event.audit for event in of(StepJudged, events))
 
 
 @pytest.mark.parametrize("seed", range(3))
