@@ -7,14 +7,15 @@ No model and no training.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confu_demo.config import LookupConfig
 from confu_demo.decoding.prompt_lookup import NgramIndex
+from confu_demo.decoding.row_drafter import RowDrafter
 
 
-class RowLookup:
-    """A :class:`~confu_demo.decoding.speculative_rows.RowDrafter`; one for a whole run."""
+class RowLookup(RowDrafter):
+    """One for a whole run."""
 
     def __init__(self, config: LookupConfig) -> None:
         self.max_drafts = config.num_draft_tokens
@@ -29,8 +30,8 @@ class RowLookup:
             index.extend([*prefix[len(self._committed) :], *step])
             self._rows.append(index)
 
-    def extend(self, row: int, token_ids: Sequence[int]) -> None:
+    def extend(self, row: int, token_ids: Sequence[int], fed: Sequence[int]) -> None:
         self._rows[row].extend(token_ids)
 
-    def propose(self, row: int, num_tokens: int) -> list[int]:
-        return self._rows[row].continuation(num_tokens)
+    def propose(self, rooms: Mapping[int, int]) -> dict[int, list[int]]:
+        return {row: self._rows[row].continuation(room) for row, room in rooms.items()}

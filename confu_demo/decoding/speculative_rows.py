@@ -20,33 +20,17 @@ Knows neither judges nor events nor where drafts come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from confu_demo.decoding.branches import Sampler
+from confu_demo.decoding.row_drafter import RowDrafter, RowForward
 from confu_demo.decoding.steps import GrowingStep
 from confu_demo.engine.cache import KVCache
 from confu_demo.engine.target import LeanModel
-
-
-class RowDrafter(Protocol):
-    """Where the chains come from. Rows are known by their number in this round."""
-
-    max_drafts: int
-    """The longest chain that is ever proposed: room that the cache needs for each row."""
-
-    def begin(self, prefixes: Sequence[Sequence[int]], compared: Sequence[Sequence[int]]) -> None:
-        """A round: everything before each row, and the draft step beside it (maybe empty)."""
-
-    def extend(self, row: int, token_ids: Sequence[int]) -> None:
-        """The row goes on with these tokens."""
-
-    def propose(self, row: int, num_tokens: int) -> list[int]:
-        """At most ``num_tokens`` tokens that may follow, [] if there is no idea."""
 
 
 class SpeculativeRows:
@@ -101,12 +85,15 @@ class SpeculativeRows:
 
     def _read_draft_steps(self) -> list[bool]:
         """The first forward; which rows have ended with it."""
-        logits = self._forward(torch.tensor(self._tokens, device=self._model.device))
+        ends = self._ends()
+        fed = {row: range(offset, ends[row]) for row, offset in enumerate(self._offsets)}
+        logits = self._forward(torch.tensor(self._tokens, device=self._model.device), fed)
+        self._cache.rollback(self._start + len(self._tokens))
         first = self._start + 1
         said = self._sampler(logits, list(range(first, first + len(self._tokens)))).tolist()
         return [
-            self._take(row, said[offset:], self._tokens[offset + 1 : end], range(offset + 1, end))
-            for row, (offset, end) in enumerate(zip(self._offsets, self._ends(), strict=True))
+            self._take(row, said[offset:], self._tokens[offset + 1 : ends[row]], fed[row])
+            for row, offset in enumerate(self._offsets)
         ]
 
     def _ends(self) -> list[int]:
@@ -115,23 +102,24 @@ class SpeculativeRows:
         return [offset + 1 + lengths[row] for row, offset in enumerate(self._offsets)]
 
     def _take(
-        self, row: int, said: Sequence[int], drafted: Sequence[int], slots: Sequence[int]
+        self, row: int, said: Sequence[int], drafted: Sequence[int], fed: Sequence[int]
     ) -> bool:
         """The row goes on with what the target ``said``: behind its newest token, and behind each
-        drafted token that it had said itself. Accepted tokens keep their ``slots``."""
+        drafted token that it had said itself. ``fed``: where these stood in the forward; accepted
+        ones keep their slots."""
         step, taken = self.rows[row], 0
         while not (ended := step.append(said[taken])):
             if taken >= len(drafted) or drafted[taken] != said[taken]:
                 break
-            self._slots[row].append(slots[taken])
             taken += 1
+            self._slots[row].append(fed[taken])
         self._pending[row] = said[taken]
-        self._drafter.extend(row, said[: taken + 1])
+        self._drafter.extend(row, said[: taken + 1], fed[: taken + 1])
         return ended
 
     def _seen_at_first(self) -> Tensor:
         """Bool[rows, slots]: what each row may attend to before it writes on its own."""
-        room = len(self.rows) * (self._drafter.max_drafts + 1)
+        room = len(self.rows) * self._drafter.slots_per_row
         width = self._start + len(self._tokens) + sum(row.limit for row in self.rows) + room
         slots = torch.arange(width, device=self._model.device)
         ends = [
@@ -142,7 +130,8 @@ class SpeculativeRows:
 
     def _advance(self, live: Sequence[int], seen: Tensor) -> list[int]:
         """One forward for all live rows; returns the rows that ended with it."""
-        chains = [[self._pending[row], *self._propose(row)] for row in live]
+        proposed = self._drafter.propose({row: self._room(row) for row in live})
+        chains = [[self._pending[row], *proposed[row]] for row in live]
         first, total = self._cache.length, sum(map(len, chains))
         starts = list(accumulate((len(chain) for chain in chains), initial=0))
         owners = [row for row, chain in zip(live, chains, strict=True) for _ in chain]
@@ -159,21 +148,24 @@ class SpeculativeRows:
             mask[begin:end, first + begin : first + end] = own.tril()
         tokens = torch.tensor([token for chain in chains for token in chain], device=device)
         at = torch.tensor(positions, device=device)
-        logits = self._forward(tokens, positions=at, mask=mask)
+        fed = {
+            row: range(begin, begin + len(chain))
+            for row, chain, begin in zip(live, chains, starts, strict=False)
+        }
+        logits = self._forward(tokens, fed, positions=at, mask=mask)
         said = self._sampler(logits, [position + 1 for position in positions]).tolist()
-        return self._settle(live, chains, starts, said, first, seen)
+        return self._settle(live, chains, fed, said, first, seen)
 
-    def _propose(self, row: int) -> list[int]:
-        """No more than the row has room for: the target adds one token of its own."""
+    def _room(self, row: int) -> int:
+        """How many tokens a row may draft: the target adds one of its own."""
         step = self.rows[row]
-        room = min(step.limit - len(step.token_ids) - 1, self._drafter.max_drafts)
-        return self._drafter.propose(row, room) if room > 0 else []
+        return min(step.limit - len(step.token_ids) - 1, self._drafter.max_drafts)
 
     def _settle(
         self,
         live: Sequence[int],
         chains: Sequence[Sequence[int]],
-        starts: Sequence[int],
+        fed: Mapping[int, range],
         said: Sequence[int],
         first: int,
         seen: Tensor,
@@ -181,29 +173,36 @@ class SpeculativeRows:
         """Accepts, closes the gaps that rejected tokens leave, and shows each row its slots."""
         kept: list[int] = []  # behind ``first``
         ended_rows = []
-        for row, chain, begin in zip(live, chains, starts, strict=False):
+        for row, chain in zip(live, chains, strict=True):
             before = len(self._slots[row])
-            fed = range(begin, begin + len(chain))
-            self._slots[row].append(fed[0])  # its newest token is in the cache now
-            if self._take(row, said[begin:], chain[1:], fed[1:]):
+            self._slots[row].append(fed[row][0])  # its newest token is in the cache now
+            if self._take(row, said[fed[row][0] :], chain[1:], fed[row]):
                 ended_rows.append(row)
             own = self._slots[row][before:]
             moved = range(len(kept), len(kept) + len(own))
             kept.extend(own)
             self._slots[row][before:] = [first - self._start + place for place in moved]
             seen[row, first + moved[0] : first + moved[-1] + 1] = True
-        if len(kept) < sum(map(len, chains)):
+        if kept == list(range(len(kept))):
+            self._cache.rollback(first + len(kept))
+        else:
             self._cache.keep(first, torch.tensor(kept, device=seen.device))
         return ended_rows
 
     def _forward(
-        self, tokens: Tensor, *, positions: Tensor | None = None, mask: Tensor | None = None
+        self,
+        tokens: Tensor,
+        fed: Mapping[int, Sequence[int]],
+        *,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
+        before = self._cache.length
+        forward = RowForward(token_ids=tokens, positions=positions, mask=mask, fed=fed)
+        logits = self._drafter.read(self._model, self._cache, forward)
         self.num_forwards += 1
-        self.num_tokens += len(tokens)
-        return self._model.forward(
-            self._cache, token_ids=tokens, positions=positions, mask=mask
-        ).logits
+        self.num_tokens += self._cache.length - before  # contemplate tokens included
+        return logits
 
     def keep(self, row: int | None) -> None:
         """Leaves exactly the committed path in the cache, its last token excluded; as
@@ -211,6 +210,7 @@ class SpeculativeRows:
         if row is None:  # every draft step was accepted, and no row continues them
             self._cache.rollback(self._start + len(self._tokens) - 1)
             return
+        self._drafter.keep(row)
         prefix = self._offsets[row] + 1
         own = self._slots[row]
         if not own or own[-1] == prefix + len(own) - 1:  # no gaps

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import torch
 from torch import Tensor
 
 from confu_demo.decoding.branches import PackedRows
 from confu_demo.decoding.gate import Comparison, Gatekeeper
 from confu_demo.decoding.judge import Judge
+from confu_demo.decoding.row_drafter import RowDrafter
 from confu_demo.decoding.run import Run
-from confu_demo.decoding.speculative_rows import RowDrafter, SpeculativeRows
+from confu_demo.decoding.speculative_rows import SpeculativeRows
 from confu_demo.decoding.step_drafter import StepDrafter
 from confu_demo.decoding.steps import GrowingStep, StepBoundary, row_limits
 from confu_demo.engine.sampling import PositionNoise, sample
@@ -75,7 +75,7 @@ class StepRounds:
         num_rows = self._config.draft_steps + 1
         self._target = run.target.model
         if row_drafter is not None:
-            row_tokens += row_drafter.max_drafts + 1
+            row_tokens += row_drafter.slots_per_row
         self.cache = self._target.new_cache(longest + num_rows * row_tokens)
         self._sampling = run.config.sampling
         self._noise = PositionNoise(self._sampling.seed, self._target.config.vocab_size)
@@ -93,13 +93,8 @@ class StepRounds:
 
     def prefill(self) -> None:
         """The prompt without its last token, which is the root of the first round."""
+        (self._row_drafter or RowDrafter()).prefill(self._target, self.cache, self._run.ids)
         prompt = self._run.ids[:-1]
-        if prompt:
-            self._target.forward(
-                self.cache,
-                token_ids=torch.tensor(prompt, device=self._target.device),
-                logits_rows=slice(0, 0),
-            )
         if self._config.draft_steps:
             self.drafter.prefill(prompt)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,9 +11,10 @@ import torch
 
 from confu_demo.config import DecodeConfig, LookupConfig
 from confu_demo.decoding.base import DecodeRequest, LaneClock
+from confu_demo.decoding.row_drafter import RowDrafter
 from confu_demo.decoding.row_lookup import RowLookup
 from confu_demo.decoding.run import Run
-from confu_demo.decoding.speculative_rows import RowDrafter, SpeculativeRows
+from confu_demo.decoding.speculative_rows import SpeculativeRows
 from confu_demo.decoding.step_rounds import StepRounds
 from confu_demo.decoding.steps import GrowingStep, StepBoundary
 from confu_demo.trace import Event, StepDrafted, StepGated
@@ -34,19 +35,15 @@ from tests.decoding.step_models import (
 )
 
 
-class Silent:
+class Silent(RowDrafter):
     """Never drafts: what is left is the draft for nothing."""
-
-    max_drafts = 0
 
     def begin(self, prefixes: Sequence[Sequence[int]], compared: Sequence[Sequence[int]]) -> None:
         self.texts = [list(prefix) for prefix in prefixes]
 
-    def extend(self, row: int, token_ids: Sequence[int]) -> None:
+    def extend(self, row: int, token_ids: Sequence[int], fed: Sequence[int]) -> None:
+        assert len(fed) == len(token_ids)
         self.texts[row].extend(token_ids)
-
-    def propose(self, row: int, num_tokens: int) -> list[int]:
-        return []
 
 
 class Guessing(Silent):
@@ -57,8 +54,11 @@ class Guessing(Silent):
     def __init__(self, oracle: dict[tuple[int, ...], int], seed: int) -> None:
         self.oracle, self.random = oracle, random.Random(seed)
 
-    def propose(self, row: int, num_tokens: int) -> list[int]:
-        assert 1 <= num_tokens <= self.max_drafts
+    def propose(self, rooms: Mapping[int, int]) -> dict[int, list[int]]:
+        assert all(0 <= room <= self.max_drafts for room in rooms.values())
+        return {row: self._guess(row, room) for row, room in rooms.items()}
+
+    def _guess(self, row: int, num_tokens: int) -> list[int]:
         text, drafts = list(self.texts[row]), []
         for _ in range(self.random.randint(0, num_tokens)):
             token = self.oracle.get(tuple(text), 7)
@@ -136,7 +136,7 @@ def test_right_drafts_save_forwards_and_the_draft_models_steps_do_without_any() 
     assert any(gate.exact_match for gate in of(StepGated, events))
     plain_twin = run_confspec(decoder_of(random_model(2), random_model(2)), settings(60))
     assert output_of(events) == output_of(plain_twin)
-    assert end_of(events).target_tokens < end_of(plain_twin).target_tokens
+    assert 2 * end_of(events).target_forwards < end_of(plain_twin).target_forwards
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
