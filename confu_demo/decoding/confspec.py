@@ -13,21 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from confu_demo.config import DecodeConfig
 from confu_demo.decoding.base import BoundModel, Clock, DecodeRequest, Stop, on_clock
 from confu_demo.decoding.judge import Judge, JudgeFormat, ModelJudge
-from confu_demo.decoding.row_lookup import RowLookup
+from confu_demo.decoding.row_speculation import RowSpeculation
 from confu_demo.decoding.run import Run, require_room
 from confu_demo.decoding.step_rounds import StepRounds
 from confu_demo.decoding.steps import StepBoundary
-from confu_demo.trace import Event
+from confu_demo.trace import Event, ModelInfo
 
 TARGET_JUDGES_ALL = 2.0
 """A threshold that no confidence reaches."""
-Speculation = Literal["prompt_lookup"]
-"""Token-level methods that a target's row can be sped up with."""
 
 
 class ConfspecDecoder:
@@ -47,12 +45,12 @@ class ConfspecDecoder:
         judge_format: JudgeFormat | None = None,
         draft_judge: Judge | None = None,
         target_judge: Judge | None = None,
-        speculation: Speculation | None = None,
+        speculation: RowSpeculation | None = None,
     ) -> None:
         """``speculation``: token-level drafts inside the target's rows, which change no text."""
         if target.tokenizer.get_vocab() != draft.tokenizer.get_vocab():
             raise ValueError("the target and the draft model must have the same tokenizer")
-        self.method = "confspec" if speculation is None else f"confspec+{speculation}"
+        self.method = "confspec" if speculation is None else f"confspec+{speculation.name}"
         self._speculation = speculation
         self._target = target
         self._draft = draft
@@ -78,11 +76,12 @@ class ConfspecDecoder:
     def _events(
         self, request: DecodeRequest, config: DecodeConfig, clock: Clock, stop: Stop
     ) -> Iterator[Event]:
-        models = (self._target.info, self._draft.info)
+        models: tuple[ModelInfo, ...] = (self._target.info, self._draft.info)
+        if self._speculation is not None:
+            models += self._speculation.models
         run = Run(self.method, models, self._target, request, config, clock)
         judges = self._draft_judge, self._target_judge
-        row_drafter = RowLookup(config.lookup) if self._speculation == "prompt_lookup" else None
-        rounds = StepRounds(run, self._draft.model, self._boundary, *judges, row_drafter)
+        rounds = StepRounds(run, self._draft.model, self._boundary, *judges, self._speculation)
         try:
             yield run.started()
             with run.prefill:

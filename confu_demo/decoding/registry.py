@@ -15,6 +15,7 @@ from confu_demo.decoding.confspec import ConfspecDecoder, LookaheadDecoder
 from confu_demo.decoding.confu import ConfuDecoder
 from confu_demo.decoding.eagle3 import Eagle3Decoder
 from confu_demo.decoding.prompt_lookup import PromptLookupDecoder
+from confu_demo.decoding.row_speculation import HeadSpeculation, LookupSpeculation
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.trace import ModelInfo
@@ -79,7 +80,21 @@ METHODS: Mapping[str, Method] = {
     "confspec+prompt_lookup": Method(
         lossless=False,
         needs=("target", "draft"),
-        build=lambda m: ConfspecDecoder(m.target, m.draft, speculation="prompt_lookup"),
+        build=lambda m: ConfspecDecoder(m.target, m.draft, speculation=LookupSpeculation()),
+    ),
+    "confspec+eagle3": Method(
+        lossless=False,
+        needs=("target", "draft", "eagle3"),
+        build=lambda m: ConfspecDecoder(
+            m.target, m.draft, speculation=HeadSpeculation(m.target, *m.eagle3)
+        ),
+    ),
+    "confspec+confu": Method(
+        lossless=False,
+        needs=("target", "draft", "confu"),
+        build=lambda m: ConfspecDecoder(
+            m.target, m.draft, speculation=HeadSpeculation(m.target, *m.confu)
+        ),
     ),
 }
 """By name, in the order in which lanes are shown."""

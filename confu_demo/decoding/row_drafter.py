@@ -33,6 +33,7 @@ class RowDrafter:
     ``slots_per_row``: room that a forward needs in the cache for each row."""
 
     max_drafts = 0
+    num_forwards = 0  # of its own model
 
     @property
     def slots_per_row(self) -> int:

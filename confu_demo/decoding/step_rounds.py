@@ -16,6 +16,7 @@ from confu_demo.decoding.branches import PackedRows
 from confu_demo.decoding.gate import Comparison, Gatekeeper
 from confu_demo.decoding.judge import Judge
 from confu_demo.decoding.row_drafter import RowDrafter
+from confu_demo.decoding.row_speculation import RowSpeculation
 from confu_demo.decoding.run import Run
 from confu_demo.decoding.speculative_rows import SpeculativeRows
 from confu_demo.decoding.step_drafter import StepDrafter
@@ -63,20 +64,23 @@ class StepRounds:
         boundary: StepBoundary,
         draft_judge: Judge,
         target_judge: Judge,
-        row_drafter: RowDrafter | None = None,
+        speculation: RowSpeculation | None = None,
     ) -> None:
-        """``row_drafter``: token-level speculation inside the target's rows."""
+        """``speculation``: token-level drafts inside the target's rows."""
         self.num_steps = 0
-        self._run, self._boundary, self._row_drafter = run, boundary, row_drafter
+        self._run, self._boundary = run, boundary
         self._gatekeeper = Gatekeeper(run, draft_judge, target_judge)
         self._config = run.config.confspec
         longest = run.num_prompt + run.config.max_new_tokens
         row_tokens = min(self._config.max_step_tokens, run.config.max_new_tokens)
         num_rows = self._config.draft_steps + 1
         self._target = run.target.model
-        if row_drafter is not None:
-            row_tokens += row_drafter.slots_per_row
-        self.cache = self._target.new_cache(longest + num_rows * row_tokens)
+        capacity = longest + num_rows * row_tokens
+        self._row_drafter: RowDrafter | None = None
+        if speculation is not None:
+            self._row_drafter = speculation.new_drafter(run.config, num_rows, capacity)
+            capacity += num_rows * self._row_drafter.slots_per_row
+        self.cache = self._target.new_cache(capacity)
         self._sampling = run.config.sampling
         self._noise = PositionNoise(self._sampling.seed, self._target.config.vocab_size)
         # Models of one family may pad the vocabulary differently.
@@ -154,6 +158,7 @@ class StepRounds:
         """Target rows in the order in which they end."""
         run = self._run
         ended = packed.write()
+        own_forwards = self._row_drafter.num_forwards if self._row_drafter else 0
         share_ms = 0.0
         for num_live in range(len(current.rows), 0, -1):
             with run.verify:
@@ -162,6 +167,8 @@ class StepRounds:
             step = current.rows[row]
             current.row_texts[row] = self._text(step)
             yield self._drafted(row, "target", step, current.row_texts[row], share_ms)
+        if self._row_drafter is not None:
+            run.draft_forwards += self._row_drafter.num_forwards - own_forwards
         run.target_forwards += packed.num_forwards
         run.target_tokens += packed.num_tokens
 

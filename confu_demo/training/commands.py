@@ -135,6 +135,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name == "confu":
             add("--continue-eagle3", action="store_true",
                 help="the control instead: EAGLE-3 for the same extra tokens")  # fmt: skip
+            add("--contemplation", type=Path, default=None, metavar="DIR",
+                help="start with the [con] of this ConFu head: it foresees for any drafter of "
+                "the same target")  # fmt: skip
+            add("--foresight-share", type=float, default=None, metavar="SHARE",
+                help="of the tokens, for what [con] foresees alone, before the drafter learns; 1: "
+                "nothing else (default: 0.5 on free text, 0 on word problems)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -103,8 +103,8 @@ class ConfuSettings:
             raise ValueError("an anchor has 1 contemplate token or more")
         if self.foresight_depths and self.num_contemplate_tokens != 1:
             raise ValueError("foresight in the logits knows one contemplate token an anchor")
-        if not 0.0 <= self.foresight_share < 1.0 or self.foresight_weight < 0.0:
-            raise ValueError("foresight needs a weight of 0 or more and a share below 1")
+        if not 0.0 <= self.foresight_share <= 1.0 or self.foresight_weight < 0.0:
+            raise ValueError("foresight needs a weight of 0 or more and a share of 0 to 1")
         if self.foresight_share > 0.0 and self.foresight_weight == 0.0:
             raise ValueError("a share of the budget for foresight needs a foresight weight")
 
@@ -282,6 +282,22 @@ def initial_confu(
     return head
 
 
+def take_contemplation(head: ConfuHead, source: EagleHead | ConfuHead, folder: Path) -> None:
+    """Copies everything but the drafter. UnsupportedModel where ``source``, from ``folder``, is
+    no ConFu head or has other sizes."""
+    if not isinstance(source, ConfuHead):
+        raise UnsupportedModel(f"{folder} holds no ConFu head to take [con] from")
+    own = {name: value for name, value in source.state_dict().items() if not _is_drafter(name)}
+    mine = {name: value for name, value in head.state_dict().items() if not _is_drafter(name)}
+    if {n: v.shape for n, v in own.items()} != {n: v.shape for n, v in mine.items()}:
+        raise UnsupportedModel(f"the [con] of {folder} has other sizes than the settings ask for")
+    head.load_state_dict(own, strict=False)
+
+
+def _is_drafter(name: str) -> bool:
+    return name.startswith("eagle.")
+
+
 def train_confu(
     job: HeadJob,
     eagle_folder: Path,
@@ -289,11 +305,14 @@ def train_confu(
     say: Callable[[str], None] = print,
     *,
     control: bool = False,
+    contemplation: Path | None = None,
 ) -> Path:
     """Trains (or goes on) from the EAGLE-3 head in ``eagle_folder`` and writes the head with its
     card; returns its folder. ``control`` trains the EAGLE-3 head itself for the same budget.
+    ``contemplation`` holds a ConFu head of this target, of which all but the drafter is taken:
+    what [con] foresees does not depend on who listens.
 
-    Raises the loaders' errors, UnsupportedModel where ``eagle_folder`` holds no EAGLE-3 head,
+    Raises the loaders' errors, UnsupportedModel where a folder holds no head of its kind,
     ValueError for a head that decoding would not know how to use.
     """
     if settings.num_contemplate_tokens != 1 or settings.future_source != "fused":
@@ -311,6 +330,8 @@ def train_confu(
         return publish(job, eagle, "eagle3-continued", asdict(settings.training), report)
     generator = torch.Generator().manual_seed(settings.training.seed)
     head = initial_confu(target.cpu(), eagle, settings, generator).to(job.device)
+    if contemplation is not None:
+        take_contemplation(head, load_head(contemplation, info), contemplation)
     target.to(job.device)
     report = run_confu(job, material, head, settings, say)
     return publish(job, head, "confu", asdict(settings), report)

@@ -153,12 +153,19 @@ def confu(args: argparse.Namespace) -> None:
         job = replace(
             job, out=job.work.with_name(f"{name}-head"), command=f"{job.command} --continue-eagle3"
         )
+    settings = _confu_settings(args, "confu")
+    if args.foresight_share is not None:
+        settings = replace(settings, foresight_share=args.foresight_share)
+        job = replace(job, command=f"{job.command} --foresight-share {args.foresight_share:g}")
+    if args.contemplation is not None:
+        job = replace(job, command=f"{job.command} --contemplation {args.contemplation}")
     train_confu(
         job,
         args.out / "eagle3",
-        _confu_settings(args, "confu"),
+        settings,
         say,
         control=args.continue_eagle3,
+        contemplation=args.contemplation,
     )
 
 

@@ -13,11 +13,12 @@ from confu_demo.config import DecodeConfig, LookupConfig
 from confu_demo.decoding.base import DecodeRequest, LaneClock
 from confu_demo.decoding.row_drafter import RowDrafter
 from confu_demo.decoding.row_lookup import RowLookup
+from confu_demo.decoding.row_speculation import LookupSpeculation
 from confu_demo.decoding.run import Run
 from confu_demo.decoding.speculative_rows import SpeculativeRows
 from confu_demo.decoding.step_rounds import StepRounds
 from confu_demo.decoding.steps import GrowingStep, StepBoundary
-from confu_demo.trace import Event, StepDrafted, StepGated
+from confu_demo.trace import Event, ModelInfo, StepDrafted, StepGated
 from tests.decoding.step_models import (
     EOS_ID,
     PROMPT,
@@ -68,6 +69,19 @@ class Guessing(Silent):
         return drafts
 
 
+class Given:
+    """A speculation that has its drafter already."""
+
+    name = "given"
+    models: tuple[ModelInfo, ...] = ()
+
+    def __init__(self, drafter: RowDrafter) -> None:
+        self._drafter = drafter
+
+    def new_drafter(self, config: DecodeConfig, num_rows: int, capacity: int) -> RowDrafter:
+        return self._drafter
+
+
 def play(drafter: RowDrafter | None, seed: int, config: DecodeConfig) -> tuple[Run, list[Event]]:
     """A whole run; after every round both caches are those of a fresh prefill."""
     target, draft = bind(random_model(seed)), bind(random_model(seed, difference=0.2))
@@ -76,7 +90,8 @@ def play(drafter: RowDrafter | None, seed: int, config: DecodeConfig) -> tuple[R
     )
     judge = ScriptedJudge(by_length)
     boundary = StepBoundary(TOKENIZER, target.eos_ids, len(TOKENIZER))
-    rounds = StepRounds(run, draft.model, boundary, judge, judge, drafter)
+    given = None if drafter is None else Given(drafter)
+    rounds = StepRounds(run, draft.model, boundary, judge, judge, given)
     rounds.prefill()
     events: list[Event] = []
     while run.reason is None:
@@ -130,7 +145,7 @@ def test_right_drafts_save_forwards_and_the_draft_models_steps_do_without_any() 
     fast, _ = play(Guessing(oracle_of(output_of(plain)), 0), 4, config)
     assert fast.target_forwards < 0.9 * run.target_forwards
     # A draft model that says the same as the target: of every round only the bonus step is written.
-    twin = decoder_of(random_model(2), random_model(2), speculation="prompt_lookup")
+    twin = decoder_of(random_model(2), random_model(2), speculation=LookupSpeculation())
     one = LookupConfig(num_draft_tokens=1)
     events = run_confspec(twin, replace(settings(60, draft_steps=3), lookup=one))
     assert any(gate.exact_match for gate in of(StepGated, events))
@@ -146,7 +161,7 @@ def test_the_decoder_says_the_same_as_confspec_under_a_name_of_its_own(temperatu
     judges = {"draft_judge": judge, "target_judge": judge}
     config = settings(100, temperature=temperature, draft_steps=2, threshold=0.75)
     plain = decoder_of(target, draft, **judges)
-    fast = decoder_of(target, draft, **judges, speculation="prompt_lookup")
+    fast = decoder_of(target, draft, **judges, speculation=LookupSpeculation())
     assert (plain.method, fast.method) == ("confspec", "confspec+prompt_lookup")
     events, others = run_confspec(plain, config), run_confspec(fast, config)
     assert output_of(others) == output_of(events)

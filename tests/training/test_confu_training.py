@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from confu_demo.engine.errors import UnsupportedModel
 from confu_demo.training.anchors import (
     Anchors,
     AnchorSettings,
@@ -19,7 +20,13 @@ from confu_demo.training.anchors import (
     routed_from,
     serving_anchor,
 )
-from confu_demo.training.confu import ConfuObjective, ConfuSettings, initial_confu, train_confu
+from confu_demo.training.confu import (
+    ConfuObjective,
+    ConfuSettings,
+    initial_confu,
+    take_contemplation,
+    train_confu,
+)
 from confu_demo.training.confu_pass import (
     Contemplation,
     changed_future,
@@ -444,6 +451,28 @@ def test_what_con_foresees_is_learnt_alone_first_and_then_with_the_drafter() -> 
     assert float((both - alone).detach()) == pytest.approx(losses[-1], rel=0.5)
     with pytest.raises(ValueError, match="needs a foresight weight"):
         replace(SETTINGS, foresight_share=0.5)
+
+
+def test_con_is_taken_from_another_head_and_the_drafter_is_not() -> None:
+    source = random_confu(3, torch.float32)
+    settings = replace(
+        SETTINGS, num_soft_prompts=3, num_experts=4, foresight_depths=3, foresight_weight=1.0,
+        foresight_share=1.0,
+    )  # fmt: skip
+    target, eagle = tiny_target(dtype=torch.float32), random_eagle(4, torch.float32)
+    head = initial_confu(target, eagle, settings, generator())
+    take_contemplation(head, source, Path("there"))
+    for name, value in head.state_dict().items():
+        origin = eagle.state_dict()[name[6:]] if name.startswith("eagle.") else None
+        assert torch.equal(value, source.state_dict()[name] if origin is None else origin)
+    assert ConfuObjective(target, head, [], settings).steps_at(0.999) == 0
+    smaller = initial_confu(target, eagle, replace(settings, num_experts=2), generator())
+    with pytest.raises(UnsupportedModel, match="has other sizes than the settings ask for"):
+        take_contemplation(smaller, source, Path("there"))
+    with pytest.raises(UnsupportedModel, match="there holds no ConFu head"):
+        take_contemplation(head, eagle, Path("there"))
+    with pytest.raises(ValueError, match="a share of 0 to 1"):
+        replace(settings, foresight_share=1.1)
 
 
 @torch.no_grad()
