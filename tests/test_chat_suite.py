@@ -63,7 +63,10 @@ def test_one_sentence_says_why_confspec_is_not_there():
         "family"
     )
     (draft,) = [status for status in parts_of(SMOLLM2) if not status.meant]
-    assert (draft.part, draft.lanes) == ("draft", ("confspec",))
+    assert (draft.part, draft.lanes) == (
+        "draft",
+        ("lookahead", "confspec", "confspec+prompt_lookup", "confspec+eagle3", "confspec+confu"),
+    )
     lanes = {status.part: status.lanes for status in parts_of(SMOLLM2)}
     assert lanes["target"] == ("autoregressive", "prompt_lookup", "eagle3", "confu")
 

@@ -79,7 +79,7 @@ def test_suites_says_what_has_to_be_fetched_and_what_will_never_be_there(
     assert main(["suites", "--suite", source.suite]) == 0
     printed = capsys.readouterr().out
     assert "target  MISSING   for autoregressive, prompt_lookup, eagle3, confu: get it" in printed
-    assert "draft   none      for confspec: it is the smallest model of its family" in printed
+    assert "confspec+confu: it is the smallest model of its family" in printed
     assert main(["fetch", source.suite]) == 0
     capsys.readouterr()
     assert main(["suites", "--suite", source.suite]) == 0

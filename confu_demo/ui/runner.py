@@ -13,7 +13,10 @@ from typing import Protocol
 from confu_demo.config import DecodeConfig
 from confu_demo.trace import Event
 
-METHODS = ("autoregressive", "prompt_lookup", "eagle3", "confu", "confspec")
+METHODS = (
+    "autoregressive", "prompt_lookup", "eagle3", "confu", "lookahead", "confspec",
+    "confspec+prompt_lookup", "confspec+eagle3", "confspec+confu",
+)  # fmt: skip
 """The order of the lanes on the page."""
 
 
