@@ -66,6 +66,7 @@ HEAD_TOKENS = {
     "confu": 1_000_000,
     "ablations": 300_000,
     "probe": ProbeSettings().num_tokens,
+    "compare": 0,  # these two train nothing
     "prompts": 0,
 }
 

@@ -13,11 +13,8 @@ from typing import Protocol
 from confu_demo.config import DecodeConfig
 from confu_demo.trace import Event
 
-METHODS = (
-    "autoregressive", "prompt_lookup", "eagle3", "confu", "lookahead", "confspec",
-    "confspec+prompt_lookup", "confspec+eagle3", "confspec+confu",
-)  # fmt: skip
-"""The order of the lanes on the page."""
+METHODS = ("autoregressive", "prompt_lookup", "eagle3", "confu", "confspec")
+"""The lanes that a page without an engine names; a runner may offer more, in its own order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

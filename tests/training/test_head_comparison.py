@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from confu_demo.__main__ import main
 from confu_demo.engine.errors import MissingModel
 from confu_demo.heads.checkpoint import save_head
 from confu_demo.training.eagle3 import EagleObjective
@@ -83,3 +84,18 @@ def test_heads_without_name_or_folder_are_refused(text: str) -> None:
 def test_one_name_for_two_heads_is_refused() -> None:
     with pytest.raises(ValueError, match="stands twice"):
         parse_heads("a=x,a=y")
+
+
+def test_the_command_line_compares_heads_without_a_budget_of_tokens(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[dict[str, Path]] = []
+
+    def note(job: HeadJob, heads: dict[str, Path], *rest: object) -> dict[str, object]:
+        asked.append(heads)
+        return {}
+
+    monkeypatch.setattr("confu_demo.training.head_commands.compare_heads", note)
+    where = ["--work", str(tmp_path), "--out", str(tmp_path / "suite")]
+    assert main(["train", "compare", *where, "--heads", "ConFu=confu"]) == 0
+    assert asked == [{"ConFu": Path("confu")}]
