@@ -141,6 +141,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--foresight-share", type=float, default=None, metavar="SHARE",
                 help="of the tokens, for what [con] foresees alone, before the drafter learns; 1: "
                 "nothing else (default: 0.5 on free text, 0 on word problems)")  # fmt: skip
+            add("--frozen-drafter", action="store_true",
+                help="teach only what EAGLE-3 lacks ([con], soft prompts, mixtures, the future's "
+                "weights): the drafter stays the EAGLE-3 head")  # fmt: skip
+            add(
+                "--soft-prompts",
+                type=int,
+                default=None,
+                metavar="N",
+                help="soft prompts before the text (default: 16)",
+            )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -97,6 +97,7 @@ class ConfuSettings:
     foresight_weight: float = 0.0  # of what [con] foresees in the loss; the paper has none
     foresight_share: float = 0.0  # of the budget, spent first on what [con] foresees alone
     contemplate_dtype: Literal["float32", "bfloat16"] = "float32"  # of the target's pass over [con]
+    frozen_drafter: bool = False  # learn only what EAGLE-3 lacks, so that f alone is the difference
 
     def __post_init__(self) -> None:
         if self.num_contemplate_tokens < 1:
@@ -345,6 +346,7 @@ def run_confu(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Trains a head in place; what the card tells of it."""
+    head.eagle.requires_grad_(not settings.frozen_drafter)
     objective = ConfuObjective(material.target, head, material.calibration, settings)
     training = settings.training
     source = HeadBatchSource(material.train, training.batch_tokens, training.seed)

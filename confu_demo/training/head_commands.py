@@ -93,9 +93,15 @@ def _head_job(args: argparse.Namespace, name: str) -> HeadJob:
 def _chat_job(args: argparse.Namespace, name: str) -> HeadJob:
     """Heads of an instruct model, from its own answers to free-text prompts.
 
-    Raises ValueError for a model without a chat template.
+    Raises ValueError for a model without a chat template, and for the bundled suite's folder,
+    whose heads serve another target.
     """
     folder, suite = args.target, args.out.name
+    if suite == "bundled":
+        raise ValueError(
+            "--target needs --out, the folder of its suite, for example "
+            "assets/models/smollm2-135m: the bundled suite's heads serve another target"
+        )
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if tokenizer.chat_template is None:
         raise ValueError(f"{folder} has no chat template: heads are trained on its answers")
@@ -158,6 +164,12 @@ def confu(args: argparse.Namespace) -> None:
     if args.foresight_share is not None:
         settings = replace(settings, foresight_share=args.foresight_share)
         job = replace(job, command=f"{job.command} --foresight-share {args.foresight_share:g}")
+    if args.soft_prompts is not None:
+        settings = replace(settings, num_soft_prompts=args.soft_prompts)
+        job = replace(job, command=f"{job.command} --soft-prompts {args.soft_prompts}")
+    if args.frozen_drafter:
+        settings = replace(settings, frozen_drafter=True)
+        job = replace(job, command=f"{job.command} --frozen-drafter")
     if args.contemplation is not None:
         job = replace(job, command=f"{job.command} --contemplation {args.contemplation}")
     train_confu(

@@ -89,10 +89,11 @@ class Objective(Protocol):
 
 def make_optimisers(objective: Objective, settings: HeadSettings) -> list[torch.optim.Optimizer]:
     """Muon for ``fc``, the matrices of the draft layer and the foresight maps; AdamW for norms,
-    output head and everything else that ConFu adds."""
+    output head and everything else that ConFu adds; frozen parameters belong to neither."""
     own = objective.own_rates()
     special = {id(parameter) for _, parameters in own for parameter in parameters}
-    named = [(n, p) for n, p in objective.head.named_parameters() if id(p) not in special]
+    learning = [(n, p) for n, p in objective.head.named_parameters() if p.requires_grad]
+    named = [(n, p) for n, p in learning if id(p) not in special]
 
     def for_muon(name: str, parameter: Tensor) -> bool:
         return parameter.dim() == 2 and (
@@ -105,12 +106,14 @@ def make_optimisers(objective: Objective, settings: HeadSettings) -> list[torch.
     adam_groups += [{"params": parameters, "lr": rate} for rate, parameters in own]
     dtype = torch.bfloat16 if settings.dtype == "bfloat16" else None
     matrices = [p for n, p in named if for_muon(n, p)]
-    muon = Muon(matrices, lr=settings.muon_rate, dtype=dtype)
-    adam = torch.optim.AdamW(adam_groups, betas=(0.9, 0.98), weight_decay=0.0)
-    for optimiser in (muon, adam):
+    optimisers: list[torch.optim.Optimizer] = []
+    if matrices:  # none with a frozen drafter and no foresight maps
+        optimisers.append(Muon(matrices, lr=settings.muon_rate, dtype=dtype))
+    optimisers.append(torch.optim.AdamW(adam_groups, betas=(0.9, 0.98), weight_decay=0.0))
+    for optimiser in optimisers:
         for group in optimiser.param_groups:
             group["base_rate"] = group["lr"]
-    return [muon, adam]
+    return optimisers
 
 
 @dataclass(slots=True)

@@ -99,3 +99,10 @@ def test_the_command_line_compares_heads_without_a_budget_of_tokens(
     where = ["--work", str(tmp_path), "--out", str(tmp_path / "suite")]
     assert main(["train", "compare", *where, "--heads", "ConFu=confu"]) == 0
     assert asked == [{"ConFu": Path("confu")}]
+
+
+def test_an_instruct_model_is_refused_the_folder_of_the_bundled_suite(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["train", "compare", "--target", str(tmp_path), "--heads", "ConFu=confu"]) == 2
+    assert "--target needs --out" in capsys.readouterr().err

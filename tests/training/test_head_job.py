@@ -136,6 +136,27 @@ def test_confu_and_its_control_see_the_same_batches(made: dict[str, Path]) -> No
     assert start["acceptance"] == control["history"][0]["eagle3"]["acceptance"]
 
 
+def test_a_frozen_drafter_stays_the_eagle3_head_while_the_rest_learns(
+    made: dict[str, Path], tmp_path: Path
+) -> None:
+    job = HeadJob(
+        target=made["target"], outputs=made["outputs"], work=tmp_path / "w", out=tmp_path / "o",
+        own_outputs=OwnOutputSettings(num_documents=12, batch_size=4, max_new_tokens=14),
+        heldout_documents=4,
+    )  # fmt: skip
+    settings = replace(CONFU, frozen_drafter=True)
+    train_confu(job, made["eagle3"], settings, lambda line: None)
+    target = info(made)
+    eagle, confu = load_head(made["eagle3"], target), load_head(tmp_path / "o", target)
+    assert isinstance(confu, ConfuHead)
+    for name, value in eagle.state_dict().items():
+        assert torch.equal(confu.eagle.state_dict()[name], value), name
+    assert float(confu.future_bias) != CONFU.initial_future_bias
+    scores = json.loads((tmp_path / "o" / "training.json").read_text(encoding="utf-8"))["heldout"]
+    eagles = json.loads((made["eagle3"] / "training.json").read_text(encoding="utf-8"))["heldout"]
+    assert scores["confu, f hidden"]["documents"] == eagles["eagle3"]["documents"]
+
+
 def test_confu_does_not_start_from_a_confu_head(made: dict[str, Path], tmp_path: Path) -> None:
     job = HeadJob(
         target=made["target"], outputs=made["outputs"], work=tmp_path / "w", out=tmp_path / "o",
