@@ -139,6 +139,20 @@ class ConfspecConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpecreasonConfig:
+    """SpecReason: the least score of 0 to 9 with which a draft step is kept (its public code: 7);
+    10 keeps none."""
+
+    threshold: int = 7
+
+    def __post_init__(self) -> None:
+        _require(
+            0 <= self.threshold <= 10,
+            f"the score threshold must be 0 to 10 (10 keeps no step), not {self.threshold}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeConfig:
     """Everything one run needs to know beside its prompt and its models."""
 
@@ -148,6 +162,7 @@ class DecodeConfig:
     lookup: LookupConfig = field(default_factory=LookupConfig)
     confu: ConfuConfig = field(default_factory=ConfuConfig)
     confspec: ConfspecConfig = field(default_factory=ConfspecConfig)
+    specreason: SpecreasonConfig = field(default_factory=SpecreasonConfig)
 
     def __post_init__(self) -> None:
         _require(

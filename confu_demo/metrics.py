@@ -162,7 +162,7 @@ class RunTally:
     def _add_step_time(self, event: StepDrafted | StepGated | StepJudged) -> None:
         if isinstance(event, StepJudged):
             self._verify_ms += 0.0 if event.audit else event.ms
-        elif isinstance(event, StepDrafted) and event.author == "target":
+        elif _is_targets_work(event):
             self._verify_ms += event.ms
         else:
             self._draft_ms += event.ms
@@ -253,6 +253,13 @@ def first_divergence(lane: RunMetrics, baseline: RunMetrics) -> int | None:
     """The index of the first committed token that differs; None if one run continues the other."""
     pairs = zip(lane.token_ids, baseline.token_ids, strict=False)
     return next((index for index, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
+
+
+def _is_targets_work(event: StepDrafted | StepGated) -> bool:
+    """The target writes steps, and with a score it looked at one; else the draft model judged."""
+    if isinstance(event, StepDrafted):
+        return event.author == "target"
+    return event.score is not None
 
 
 def _height(tree: DraftTree) -> int:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 from confu_demo.findings import Findings
 from confu_demo.trace import (
+    MAX_SCORE,
     Author,
+    Decision,
     RunFinished,
     StepDrafted,
     StepGated,
@@ -20,6 +22,8 @@ from confu_demo.trace import (
     TokensCommitted,
     Verdict,
 )
+
+_VERDICTS: Mapping[Decision, Verdict] = {"accept": "same", "reject": "different"}
 
 
 @dataclass(slots=True)
@@ -63,9 +67,10 @@ class StepCheck:
         current, step = self._round, event.step
         current.deciding = True
         ours, theirs = current.drafted.get(("draft", step)), current.drafted.get(("target", step))
+        scored = event.score is not None
         self._expect(
-            ours is not None and theirs is not None,
-            f"step {step} is gated without a step of both authors",
+            ours is not None and (scored or theirs is not None),
+            f"step {step} is gated without a step of {'its author' if scored else 'both authors'}",
         )
         self._expect(step not in current.gates, f"step {step} is gated twice")
         if event.decision == "escalate":
@@ -151,10 +156,26 @@ class StepCheck:
             self._expect(decision == "reject", f"step {step} is unfinished but not rejected")
         elif event.exact_match:
             self._expect(decision == "accept", f"step {step} matches exactly but is not accepted")
+        elif event.score is not None:
+            self._check_score(event, event.score)
         else:
-            wanted = {"accept": "same", "reject": "different", "escalate": event.verdict}[decision]
+            wanted = _VERDICTS.get(decision, event.verdict)
             self._expect(event.verdict == wanted, f"step {step}: {event.verdict}, yet {decision}")
             self._check_threshold(event)
+
+    def _check_score(self, event: StepGated, score: int) -> None:
+        """The target's score of 0 to 9 decides; there is nobody to escalate to."""
+        self._expect(0 <= score <= MAX_SCORE, f"score is {score}")
+        self._expect(
+            abs(event.confidence - score / MAX_SCORE) < 1e-9,
+            f"step {event.step}: confidence {event.confidence} is not score {score} of {MAX_SCORE}",
+        )
+        wanted: Decision = "accept" if event.confidence >= event.threshold - 1e-9 else "reject"
+        self._expect(
+            event.decision == wanted and event.verdict == _VERDICTS[wanted],
+            f"step {event.step}: score {score} against {event.threshold:.3f}, "
+            f"yet {event.verdict} and {event.decision}",
+        )
 
     def _check_threshold(self, event: StepGated) -> None:
         if event.verdict_mass is None:
@@ -176,7 +197,11 @@ class StepCheck:
             self._expect(0.0 <= mass <= 1.001, f"verdict mass is {mass}")
             self._expect(not event.exact_match, f"step {step} matches exactly but was judged")
         else:
-            skipped = unjudged or (event.decision == "escalate" and event.threshold > 1.0)
+            skipped = (
+                unjudged
+                or event.score is not None
+                or (event.decision == "escalate" and event.threshold > 1.0)
+            )
             self._expect(skipped, f"step {step} has no verdict mass")
 
     def _check_kept(self, event: StepResolved) -> None:

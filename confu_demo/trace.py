@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 2
-READABLE_VERSIONS = (1, 2)
-"""Version 2 only added fields with defaults: measured costs, plans, contemplated nodes."""
+SCHEMA_VERSION = 3
+READABLE_VERSIONS = (1, 2, 3)
+"""Later versions only added fields with defaults: 2 measured costs, plans and contemplated nodes,
+3 SpecReason's score."""
 
 Origin = Literal["draft", "recovered", "bonus", "target"]
 """Who a committed token comes from: an accepted draft token, the target's token after a
@@ -24,6 +25,8 @@ FinishReason = Literal["eos", "length", "cancelled", "error"]
 Verdict = Literal["same", "different"]
 Decision = Literal["accept", "reject", "escalate"]
 Author = Literal["draft", "target"]
+MAX_SCORE = 9
+"""The best of SpecReason's scores; the worst is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +199,10 @@ class StepGated:
     ``confidence`` is the probability of the verdict over the two verdict tokens,
     ``verdict_mass`` the un-renormalised probability of both. ``exact_match`` steps and
     incomplete ones skip the judge: then verdict_mass is None.
+
+    With a ``score`` (SpecReason) it is the target that looked, at the draft step alone:
+    ``confidence`` and ``threshold`` are its score and the least that passes, both over 9,
+    verdict_mass is None, nothing is escalated, and the target writes a step only after a reject.
     """
 
     t_ms: float
@@ -207,6 +214,7 @@ class StepGated:
     decision: Decision
     exact_match: bool
     ms: float
+    score: int | None = None  # 0 to 9; 0 without asking for an unfinished step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

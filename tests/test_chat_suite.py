@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from confu_demo.decoding.registry import METHODS
 from confu_demo.engine.errors import CorruptModel
 from confu_demo.loaded_suite import LoadedSuite
 from confu_demo.suite_weights.fetching import fetch
@@ -65,7 +66,7 @@ def test_one_sentence_says_why_confspec_is_not_there():
     (draft,) = [status for status in parts_of(SMOLLM2) if not status.meant]
     assert (draft.part, draft.lanes) == (
         "draft",
-        ("lookahead", "confspec", "confspec+prompt_lookup", "confspec+eagle3", "confspec+confu"),
+        tuple(name for name, method in METHODS.items() if "draft" in method.needs),
     )
     lanes = {status.part: status.lanes for status in parts_of(SMOLLM2)}
     assert lanes["target"] == ("autoregressive", "prompt_lookup", "eagle3", "confu")

@@ -363,8 +363,7 @@ def test_suites_says_what_is_here_and_what_is_missing(
     assert main(["suites", "--suite", str(folder)]) == 0
     printed = capsys.readouterr().out
     assert (
-        "draft   MISSING   for lookahead, confspec, confspec+prompt_lookup, confspec+eagle3, "
-        in printed
+        "draft   MISSING   for specreason, lookahead, confspec, confspec+prompt_lookup, " in printed
     )
     assert "lanes that can run: autoregressive, prompt_lookup, eagle3, confu\n" in printed
     assert main(["suites"]) == 0

@@ -14,6 +14,7 @@ from confu_demo.config import (
     DecodeConfig,
     LookupConfig,
     SamplingConfig,
+    SpecreasonConfig,
     TreeConfig,
     flatten,
 )
@@ -106,6 +107,13 @@ def test_flatten_names_every_setting_once_with_its_value_as_text():
     assert rows["sampling.temperature"] == "0.0"
     assert rows["confu.future"] == "on"
     assert rows["confspec.audit"] == "False"
-    parts = (SamplingConfig, TreeConfig, LookupConfig, ConfuConfig, ConfspecConfig)
+    parts = (
+        SamplingConfig,
+        TreeConfig,
+        LookupConfig,
+        ConfuConfig,
+        ConfspecConfig,
+        SpecreasonConfig,
+    )
     assert len(rows) == 1 + sum(len(dataclasses.fields(part)) for part in parts)
     assert len(flatten(DecodeConfig())) == len(rows)

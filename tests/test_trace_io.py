@@ -258,8 +258,8 @@ HEADERS: dict[str, tuple[Any, str]] = {
     "another kind": ({**HEADER, "kind": "something"}, "line 1: this is no trace"),
     "no kind": ({"a": 1}, "line 1: this is no trace"),
     "a newer version": (
-        {**HEADER, "schema_version": 3},
-        "schema version 3 cannot be read, only 1 and 2",
+        {**HEADER, "schema_version": 4},
+        "schema version 4 cannot be read, only 1 and 2 and 3",
     ),
     "no version": (dropped(HEADER, "schema_version"), "schema version None cannot be read"),
     "a version that is true": ({**HEADER, "schema_version": True}, "must be a whole number"),

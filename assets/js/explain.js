@@ -24,6 +24,9 @@
       case "StepDrafted":
         return { why: say({ step: event.step + 1, author: words.say(`author.${event.author}`), ms: ms(event.ms) }), facts: [fact(words, "text", event.text.trim())] };
       case "StepGated":
+        if (Number.isInteger(event.score)) {
+          return { why: words.say("explain.StepScored", { step: event.step + 1, score: event.score, least: Math.round(event.threshold * 9), decision: words.say(`decision.${event.decision}`) }), facts: [] };
+        }
         return { why: say({ step: event.step + 1, verdict: words.say(`verdict.${event.verdict}`), confidence: event.confidence.toFixed(2), threshold: event.threshold.toFixed(2), decision: words.say(`decision.${event.decision}`) }), facts: [] };
       case "StepJudged":
         return { why: say({ step: event.step + 1, verdict: words.say(`verdict.${event.verdict}`), confidence: event.confidence.toFixed(2) }), facts: [] };

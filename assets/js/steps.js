@@ -26,12 +26,23 @@
   function gateRow(attempt, n, words) {
     if (attempt.gateAt >= n) return null;
     const gate = attempt.gate;
+    if (Number.isInteger(gate.score) && attempt.draft && attempt.draft.complete) return scoreRow(gate, words);
     if (gate.verdict_mass === null) {
       const why = gate.exact_match ? "steps.exact" : gate.decision === "escalate" ? "steps.unasked" : "steps.incomplete";
       return el("div", { class: "cf-gate" }, [el("span", { class: "cf-gate-text", text: words.say(why) })]);
     }
     return el("div", { class: "cf-gate" }, [
       el("span", { class: "cf-gate-text", text: words.say("steps.gate", { verdict: words.say(`verdict.${gate.verdict}`), confidence: gate.confidence.toFixed(2) }) }),
+      gauge(gate.confidence, gate.threshold, gate.decision, words),
+      el("span", { class: `cf-decision cf-decision-${gate.decision}`, text: words.say(`decision.${gate.decision}`) }),
+    ]);
+  }
+
+  /** SpecReason: the target's score of the step, seen alone. */
+  function scoreRow(gate, words) {
+    const best = 9;
+    return el("div", { class: "cf-gate" }, [
+      el("span", { class: "cf-gate-text", text: words.say("steps.score", { score: gate.score, least: Math.round(gate.threshold * best) }) }),
       gauge(gate.confidence, gate.threshold, gate.decision, words),
       el("span", { class: `cf-decision cf-decision-${gate.decision}`, text: words.say(`decision.${gate.decision}`) }),
     ]);

@@ -9,7 +9,7 @@
   const HAS_CONTENT = {
     race: () => true,
     tokens: (frame) => frame.lanes.some(({ log }) => log.cycles.length || DRAFTING.includes(log.name)),
-    steps: (frame) => frame.lanes.some(({ log }) => log.attempts.length || log.name === "confspec"),
+    steps: (frame) => frame.lanes.some(({ log }) => log.attempts.length || log.name.startsWith("confspec")),
   };
 
   class Tabs {

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from confu_demo.bench.settings import BenchSettings
 from confu_demo.cli.tree_options import add_tree_options, budget_of, tree_config
-from confu_demo.config import ConfspecConfig, ConfuConfig, DecodeConfig, SamplingConfig
+from confu_demo.config import (
+    ConfspecConfig,
+    ConfuConfig,
+    DecodeConfig,
+    SamplingConfig,
+    SpecreasonConfig,
+)
 
 _DEFAULT = DecodeConfig()
 
@@ -104,6 +110,14 @@ def add_decode_options(parser: argparse.ArgumentParser) -> None:
         help=f"ConfSpec: steps drafted ahead (default: {confspec.draft_steps})",
     )
     add(
+        "--score-threshold",
+        type=int,
+        default=_DEFAULT.specreason.threshold,
+        metavar="N",
+        help="SpecReason: the least score of 0 to 9 that keeps a step "
+        f"(default: {_DEFAULT.specreason.threshold})",
+    )
+    add(
         "--audit",
         action="store_true",
         help="ConfSpec: ask the target about every verdict, off the clock",
@@ -124,6 +138,7 @@ def decode_config(args: argparse.Namespace) -> DecodeConfig:
         confspec=ConfspecConfig(
             threshold=args.gamma, draft_steps=args.draft_steps, audit=args.audit
         ),
+        specreason=SpecreasonConfig(threshold=args.score_threshold),
     )
 
 

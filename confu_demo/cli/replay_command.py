@@ -14,6 +14,7 @@ from confu_demo.metrics import summary
 from confu_demo.race_report import TABLE_HEADER, race_report, table_rows
 from confu_demo.recording import Recording, paced
 from confu_demo.trace import (
+    MAX_SCORE,
     DraftProposed,
     DraftVerified,
     Event,
@@ -96,6 +97,9 @@ def describe(event: Event) -> str:
             )
         case StepDrafted():
             return f"step {event.step} by the {event.author}: {event.text!a}"
+        case StepGated() if event.score is not None:
+            least = round(event.threshold * MAX_SCORE)
+            return f"step {event.step}: {event.decision} (score {event.score}, {least} needed)"
         case StepGated():
             return (
                 f"step {event.step}: {event.decision} ({event.verdict}, "

@@ -11,31 +11,27 @@ end points and what is done with unfinished steps are our choices (steps.py, jud
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from confu_demo.config import DecodeConfig
-from confu_demo.decoding.base import BoundModel, Clock, DecodeRequest, Stop, on_clock
+from confu_demo.decoding.base import BoundModel
 from confu_demo.decoding.judge import Judge, JudgeFormat, ModelJudge
 from confu_demo.decoding.row_speculation import RowSpeculation
-from confu_demo.decoding.run import Run, require_room
+from confu_demo.decoding.run import Run
+from confu_demo.decoding.step_decoder import StepDecoder
 from confu_demo.decoding.step_rounds import StepRounds
-from confu_demo.decoding.steps import StepBoundary
-from confu_demo.trace import Event, ModelInfo
 
 TARGET_JUDGES_ALL = 2.0
 """A threshold that no confidence reaches."""
 
 
-class ConfspecDecoder:
+class ConfspecDecoder(StepDecoder):
     """ConfSpec over a target and a draft model with one tokenizer.
 
     The judges are the two models themselves unless given (tests script them). Raises
     ``ValueError`` when the tokenizers differ or a verdict word is not a single token.
     """
-
-    lossless = False
 
     def __init__(
         self,
@@ -48,53 +44,17 @@ class ConfspecDecoder:
         speculation: RowSpeculation | None = None,
     ) -> None:
         """``speculation``: token-level drafts inside the target's rows, which change no text."""
-        if target.tokenizer.get_vocab() != draft.tokenizer.get_vocab():
-            raise ValueError("the target and the draft model must have the same tokenizer")
-        self.method = "confspec" if speculation is None else f"confspec+{speculation.name}"
+        method = "confspec" if speculation is None else f"confspec+{speculation.name}"
+        heads = () if speculation is None else speculation.models
+        super().__init__(method, target, draft, heads)
         self._speculation = speculation
-        self._target = target
-        self._draft = draft
-        self._draft_judge = draft_judge or ModelJudge(draft.model, draft.tokenizer, judge_format)
-        self._target_judge = target_judge or ModelJudge(
-            target.model, target.tokenizer, judge_format
-        )
-        self._boundary = StepBoundary(
-            target.tokenizer, target.eos_ids, target.model.config.vocab_size
+        self._judges = (
+            draft_judge or ModelJudge(draft.model, draft.tokenizer, judge_format),
+            target_judge or ModelJudge(target.model, target.tokenizer, judge_format),
         )
 
-    def decode(
-        self, request: DecodeRequest, config: DecodeConfig, clock: Clock, stop: Stop
-    ) -> Iterator[Event]:
-        """Raises ``ValueError`` at once when prompt and budget do not fit a model's context."""
-        for model in (self._target, self._draft):
-            require_room(request, config, model)
-        return on_clock(clock, self._events(request, self._own(config), clock, stop))
-
-    def _own(self, config: DecodeConfig) -> DecodeConfig:
-        return config
-
-    def _events(
-        self, request: DecodeRequest, config: DecodeConfig, clock: Clock, stop: Stop
-    ) -> Iterator[Event]:
-        models: tuple[ModelInfo, ...] = (self._target.info, self._draft.info)
-        if self._speculation is not None:
-            models += self._speculation.models
-        run = Run(self.method, models, self._target, request, config, clock)
-        judges = self._draft_judge, self._target_judge
-        rounds = StepRounds(run, self._draft.model, self._boundary, *judges, self._speculation)
-        try:
-            yield run.started()
-            with run.prefill:
-                rounds.prefill()
-            yield run.prefilled()
-            while run.reason is None:
-                if stop():
-                    run.reason = "cancelled"
-                    break
-                yield from rounds.round()
-            yield run.finished()
-        finally:
-            del rounds  # both caches
+    def rounds(self, run: Run) -> StepRounds:
+        return StepRounds(run, self.draft.model, self.boundary, *self._judges, self._speculation)
 
 
 class LookaheadDecoder(ConfspecDecoder):
@@ -106,6 +66,6 @@ class LookaheadDecoder(ConfspecDecoder):
         super().__init__(target, draft, **options)
         self.method = "lookahead"
 
-    def _own(self, config: DecodeConfig) -> DecodeConfig:
+    def own(self, config: DecodeConfig) -> DecodeConfig:
         own = replace(config.confspec, threshold=TARGET_JUDGES_ALL, audit=False)
         return replace(config, confspec=own)

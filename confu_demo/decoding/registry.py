@@ -16,6 +16,7 @@ from confu_demo.decoding.confu import ConfuDecoder
 from confu_demo.decoding.eagle3 import Eagle3Decoder
 from confu_demo.decoding.prompt_lookup import PromptLookupDecoder
 from confu_demo.decoding.row_speculation import HeadSpeculation, LookupSpeculation
+from confu_demo.decoding.specreason import SpecreasonDecoder
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
 from confu_demo.trace import ModelInfo
@@ -66,6 +67,11 @@ METHODS: Mapping[str, Method] = {
         lossless=True,
         needs=("target", "confu"),
         build=lambda m: ConfuDecoder(m.target, *m.confu),
+    ),
+    "specreason": Method(
+        lossless=False,
+        needs=("target", "draft"),
+        build=lambda m: SpecreasonDecoder(m.target, m.draft),
     ),
     "lookahead": Method(
         lossless=False,
