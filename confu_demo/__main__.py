@@ -1,4 +1,4 @@
-"""``python -m confu_demo {race,bench,sweep,profile,replay,suites,fetch,train}``.
+"""``python -m confu_demo {race,bench,sweep,calibrate,profile,replay,suites,fetch,train}``.
 
 Exit status: 0, 1 if a lane of a race failed, 2 for anything that the user can put right (one line
 on stderr), 130 after Ctrl-C. A command's module is imported only when it is chosen, because torch
@@ -20,6 +20,7 @@ COMMANDS = {
     "race": "run methods side by side on one prompt and compare them",
     "bench": "measure methods over held-out problems",
     "sweep": "measure contemplate budgets and tree sizes against acceptance and time",
+    "calibrate": "compare how sure ConfSpec's judges are with how often they are right",
     "profile": "measure the milliseconds of a decoding cycle, part by part",
     "replay": "show a recorded race",
     "suites": "list the models: what is here, what is missing and how to get it",

@@ -25,6 +25,7 @@ from confu_demo.engine.target import LeanModel
 from confu_demo.heads.checkpoint import TargetInfo
 from confu_demo.heads.confu import ConfuHead
 from confu_demo.heads.eagle import EagleHead
+from confu_demo.judge_temperatures import read_temperatures
 from confu_demo.race import Lane, race
 from confu_demo.suite_parts import bind, load_bound_head
 from confu_demo.suites import Suite, why_not
@@ -117,6 +118,10 @@ class LoadedSuite:
                 f"{self.suite.folder_of('confu')} holds an EAGLE-3 head, not a ConFu head"
             )
         return head, info
+
+    @cached_property
+    def judge_temperatures(self) -> tuple[float, float]:
+        return read_temperatures(self.suite.folder)
 
     def decoder(self, method: str) -> Decoder:
         """Built once. Raises :class:`MissingModel` with what is missing and how to get it."""

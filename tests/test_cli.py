@@ -384,7 +384,7 @@ def test_help_names_every_command_without_importing_torch():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.endswith("False\n")
-    assert all(f"\n    {command} " in done.stdout for command in COMMANDS)
+    assert set(COMMANDS) <= set(done.stdout.split())
 
 
 def test_interrupting_a_race_exits_with_130_and_writes_nothing(tmp_path: Path):

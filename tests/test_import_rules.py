@@ -20,7 +20,13 @@ PACKAGE = ROOT / "confu_demo"
 
 EVENTS = {
     *("trace", "trace_io", "trace_json", "recording", "metrics", "step_metrics"),
-    *("router_metrics", "foresight_metrics", "bench_statistics", "provenance"),
+    *(
+        "router_metrics",
+        "foresight_metrics",
+        "bench_statistics",
+        "calibration_statistics",
+        "provenance",
+    ),
 }
 VALIDATION = {"trace_validation", "cycle_validation", "step_validation", "findings"}
 PURE = {"config", *EVENTS, *VALIDATION}

@@ -42,15 +42,18 @@ class ConfspecDecoder(StepDecoder):
         draft_judge: Judge | None = None,
         target_judge: Judge | None = None,
         speculation: RowSpeculation | None = None,
+        temperatures: tuple[float, float] = (1.0, 1.0),
     ) -> None:
-        """``speculation``: token-level drafts inside the target's rows, which change no text."""
+        """``speculation``: token-level drafts inside the target's rows, which change no text;
+        ``temperatures``: of the draft's judge and of the target's."""
         method = "confspec" if speculation is None else f"confspec+{speculation.name}"
         heads = () if speculation is None else speculation.models
         super().__init__(method, target, draft, heads)
         self._speculation = speculation
         self._judges = (
-            draft_judge or ModelJudge(draft.model, draft.tokenizer, judge_format),
-            target_judge or ModelJudge(target.model, target.tokenizer, judge_format),
+            draft_judge or ModelJudge(draft.model, draft.tokenizer, judge_format, temperatures[0]),
+            target_judge
+            or ModelJudge(target.model, target.tokenizer, judge_format, temperatures[1]),
         )
 
     def rounds(self, run: Run) -> StepRounds:

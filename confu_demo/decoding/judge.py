@@ -68,9 +68,15 @@ class ModelJudge:
     """
 
     def __init__(
-        self, model: LeanModel, tokenizer: Any, judge_format: JudgeFormat | None = None
+        self,
+        model: LeanModel,
+        tokenizer: Any,
+        judge_format: JudgeFormat | None = None,
+        temperature: float = 1.0,
     ) -> None:
-        self._model = model
+        """``temperature`` (above 0) divides the log-odds of the verdict: how sure the judge is,
+        never what it says. ``python -m confu_demo calibrate`` fits it."""
+        self._model, self._temperature = model, temperature
         self._encoder = tokenizer.backend_tokenizer
         self._format = judge_format or JudgeFormat()
         bos = tokenizer.bos_token_id
@@ -118,15 +124,17 @@ class ModelJudge:
             logits_rows=packed.last_rows.to(device),
         )
         probs = output.logits.softmax(-1)[:, self._verdict_ids]
-        return [_opinion(same, different) for same, different in probs.tolist()]
+        return [_opinion(same, other, self._temperature) for same, other in probs.tolist()]
 
 
-def _opinion(same: float, different: float) -> Opinion:
+def _opinion(same: float, different: float, temperature: float = 1.0) -> Opinion:
     """From the two verdict tokens' probabilities; a tie counts as different (nothing is gained
     by keeping a step that the judge cannot tell apart)."""
     mass = same + different
     verdict: Verdict = "same" if same > different else "different"
     confidence = max(same, different) / mass if mass > 0.0 else 0.5
+    if temperature != 1.0 and 0.5 < confidence < 1.0:
+        confidence = 1.0 / (1.0 + (confidence / (1.0 - confidence)) ** (-1.0 / temperature))
     return Opinion(verdict=verdict, confidence=confidence, mass=min(mass, 1.0))
 
 

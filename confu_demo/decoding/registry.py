@@ -39,6 +39,11 @@ class Models(Protocol):
     def eagle3(self) -> tuple[EagleHead, ModelInfo]: ...
 
     @property
+    def judge_temperatures(self) -> tuple[float, float]:
+        """Of the draft's judge and of the target's."""
+        ...
+
+    @property
     def confu(self) -> tuple[ConfuHead, ModelInfo]: ...
 
 
@@ -76,30 +81,38 @@ METHODS: Mapping[str, Method] = {
     "lookahead": Method(
         lossless=False,
         needs=("target", "draft"),
-        build=lambda m: LookaheadDecoder(m.target, m.draft),
+        build=lambda m: LookaheadDecoder(m.target, m.draft, temperatures=m.judge_temperatures),
     ),
     "confspec": Method(
         lossless=False,
         needs=("target", "draft"),
-        build=lambda m: ConfspecDecoder(m.target, m.draft),
+        build=lambda m: ConfspecDecoder(m.target, m.draft, temperatures=m.judge_temperatures),
     ),
     "confspec+prompt_lookup": Method(
         lossless=False,
         needs=("target", "draft"),
-        build=lambda m: ConfspecDecoder(m.target, m.draft, speculation=LookupSpeculation()),
+        build=lambda m: ConfspecDecoder(
+            m.target, m.draft, speculation=LookupSpeculation(), temperatures=m.judge_temperatures
+        ),
     ),
     "confspec+eagle3": Method(
         lossless=False,
         needs=("target", "draft", "eagle3"),
         build=lambda m: ConfspecDecoder(
-            m.target, m.draft, speculation=HeadSpeculation(m.target, *m.eagle3)
+            m.target,
+            m.draft,
+            speculation=HeadSpeculation(m.target, *m.eagle3),
+            temperatures=m.judge_temperatures,
         ),
     ),
     "confspec+confu": Method(
         lossless=False,
         needs=("target", "draft", "confu"),
         build=lambda m: ConfspecDecoder(
-            m.target, m.draft, speculation=HeadSpeculation(m.target, *m.confu)
+            m.target,
+            m.draft,
+            speculation=HeadSpeculation(m.target, *m.confu),
+            temperatures=m.judge_temperatures,
         ),
     ),
 }

@@ -19,25 +19,14 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from confu_demo.data.documents import JudgePair, prompt_text
+from confu_demo.data.meaning import same_meaning
 from confu_demo.data.problems import Problem
 from confu_demo.data.splits import problem, training_problem
-from confu_demo.data.steps import parse_answer, parse_step
 from confu_demo.training.batching import Phase
 from confu_demo.training.corpus import DocumentEncoder
 from confu_demo.training.generation import generate_batch
 from confu_demo.training.language_model import LanguageModel
 from confu_demo.training.lm import LmSettings, LmTrainer
-
-
-def same_meaning(first: str, second: str) -> bool:
-    """The machine's own verdict on two steps: equal words, equal answers or equal meanings."""
-    if " ".join(first.split()).lower() == " ".join(second.split()).lower():
-        return True
-    answers = parse_answer(first.strip()), parse_answer(second.strip())
-    if answers[0] is not None or answers[1] is not None:
-        return answers[0] == answers[1]
-    ours, theirs = parse_step(first), parse_step(second)
-    return ours is not None and theirs is not None and ours.means_the_same(theirs)
 
 
 @dataclass(slots=True)

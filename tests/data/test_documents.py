@@ -14,11 +14,11 @@ from confu_demo.data.documents import (
     prompt_text,
     solution_text,
 )
+from confu_demo.data.meaning import same_meaning
 from confu_demo.data.problems import make_problem
 from confu_demo.data.splits import problem
 from confu_demo.data.steps import parse_answer, parse_step
 from confu_demo.data.vocabulary import make_tokenizer
-from confu_demo.training.judge import same_meaning
 
 
 @pytest.fixture(scope="module")
