@@ -107,21 +107,30 @@ class ConfuConfig:
         )
 
 
+AUTO_STEPS = -1
+"""A number of draft steps that the machine chooses anew for every round."""
+MAX_AUTO_STEPS = 6
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfspecConfig:
     """ConfSpec. ``threshold`` is gamma [P: 0.9]; at or below 0.5 the draft judge decides alone,
     above 1 the target judges everything (Lookahead Reasoning). ``draft_steps`` is k [O],
-    ``max_step_tokens`` the step cap [O], ``min_verdict_mass`` [O] sends vague judges up."""
+    -1 leaves it to the machine [O]; ``fallback`` [O] goes on with plain decoding where no k is
+    worth it; ``max_step_tokens`` is the step cap [O], ``min_verdict_mass`` [O] sends vague judges
+    up."""
 
     draft_steps: int = 3
     threshold: float = 0.9
     max_step_tokens: int = 64
     min_verdict_mass: float = 0.5
     audit: bool = False
+    fallback: bool = False
 
     def __post_init__(self) -> None:
         _require(
-            0 <= self.draft_steps <= 16, f"draft steps must be 0 to 16, not {self.draft_steps}"
+            AUTO_STEPS <= self.draft_steps <= 16,
+            f"draft steps must be 0 to 16, or -1 (auto), not {self.draft_steps}",
         )
         _require(
             0.0 <= self.threshold <= 2.0,

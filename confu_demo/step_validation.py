@@ -14,6 +14,7 @@ from confu_demo.trace import (
     MAX_SCORE,
     Author,
     Decision,
+    RoundPlanned,
     RunFinished,
     StepDrafted,
     StepGated,
@@ -46,9 +47,29 @@ class StepCheck:
         self._round = _Round()
         self._gated: set[int] = set()  # in any round
         self._last_resolved: int | None = None
+        self._planned: RoundPlanned | None = None
         self._cut = False
 
+    def plan(self, event: RoundPlanned) -> None:
+        values = (event.expected_tokens, event.expected_ms, event.plain_ms)
+        self._expect(
+            event.draft_steps >= 0 and 0.0 <= event.acceptance <= 1.0 and min(values) >= 0.0,
+            f"the plan of step {event.step} has impossible numbers",
+        )
+        self._expect(
+            event.fell_back == (event.draft_steps == 0),
+            f"the plan of step {event.step} falls back with {event.draft_steps} draft steps",
+        )
+        self._planned = event
+
     def draft(self, event: StepDrafted) -> None:
+        plan = self._planned
+        if plan is not None and event.author == "draft":
+            self._expect(
+                plan.step <= event.step < plan.step + plan.draft_steps,
+                f"step {event.step} is drafted against the plan of {plan.draft_steps} steps "
+                f"from step {plan.step} on",
+            )
         if self._round.deciding:
             self._end_round()
             self._expect(not self._round.kept, "a resolved step before it was never committed")

@@ -15,8 +15,8 @@ from typing import Literal
 
 SCHEMA_VERSION = 3
 READABLE_VERSIONS = (1, 2, 3)
-"""Later versions only added fields with defaults: 2 measured costs, plans and contemplated nodes,
-3 SpecReason's score."""
+"""Later versions only added: 2 measured costs, plans and contemplated nodes, 3 SpecReason's score
+and the plans of rounds of steps."""
 
 Origin = Literal["draft", "recovered", "bonus", "target"]
 """Who a committed token comes from: an accepted draft token, the target's token after a
@@ -179,6 +179,25 @@ class DraftVerified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlanned:
+    """How many steps the machine will draft ahead from ``step`` on, and why.
+
+    ``acceptance`` is the run's so far, drawn towards a prior; the round should bring
+    ``expected_tokens`` in ``expected_ms``, for which plain decoding needs ``plain_ms``.
+    ``fell_back``: nothing is drafted any more, because no number of steps was worth it.
+    """
+
+    t_ms: float
+    step: int
+    draft_steps: int
+    acceptance: float
+    expected_tokens: float
+    expected_ms: float
+    plain_ms: float
+    fell_back: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepDrafted:
     """A reasoning step written by ``author``. ``complete`` is False when it was cut by the
     step cap or the budget: such a step is rejected without being judged."""
@@ -283,6 +302,7 @@ Event = (
     | PrefillFinished
     | DraftProposed
     | DraftVerified
+    | RoundPlanned
     | StepDrafted
     | StepGated
     | StepJudged

@@ -20,6 +20,7 @@ from confu_demo.trace import (
     DraftVerified,
     Event,
     MeasuredCosts,
+    RoundPlanned,
     RunFinished,
     RunStarted,
     StepDrafted,
@@ -71,6 +72,8 @@ class _RunCheck:
         elif isinstance(event, DraftVerified):
             self._target_tokens += event.num_target_tokens
             self._cycles.verify(event)
+        elif isinstance(event, RoundPlanned):
+            self._steps.plan(event)
         elif isinstance(event, StepDrafted):
             self._steps.draft(event)
         elif isinstance(event, StepGated):

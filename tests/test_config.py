@@ -44,7 +44,7 @@ WRONG = [
         {"confu": ConfuConfig(contemplate_budget=AUTO_BUDGET)},
         "contemplate budget auto needs tree auto",
     ),
-    (ConfspecConfig, {"draft_steps": -1}, "draft steps must be 0 to 16, not -1"),
+    (ConfspecConfig, {"draft_steps": -2}, "draft steps must be 0 to 16, or -1"),
     (
         ConfspecConfig,
         {"threshold": 2.1},

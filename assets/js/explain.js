@@ -21,6 +21,11 @@
           why: say({ cycle: event.cycle + 1, accepted: event.accepted.length, token: chips.inline(event.token_text), origin: words.say(`legend.${event.token_origin}`), ms: ms(event.ms) }),
           facts: [fact(words, "verified_tokens", String(event.num_target_tokens)), fact(words, "contemplate_tokens", String(event.num_contemplate_tokens))],
         };
+      case "RoundPlanned":
+        return {
+          why: words.say(event.fell_back ? "explain.RoundPlanned.plain" : "explain.RoundPlanned", { step: event.step + 1, count: event.draft_steps, acceptance: Confu.percent(event.acceptance), gain: (event.plain_ms / event.expected_ms).toFixed(2) }),
+          facts: [],
+        };
       case "StepDrafted":
         return { why: say({ step: event.step + 1, author: words.say(`author.${event.author}`), ms: ms(event.ms) }), facts: [fact(words, "text", event.text.trim())] };
       case "StepGated":

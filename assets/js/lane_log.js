@@ -12,6 +12,7 @@
       this.tokens = []; // {at, t, id, text, origin, cycle, step, place}
       this.cycles = []; // one draft-verify round on tokens
       this.attempts = []; // one attempt at a reasoning step
+      this.plans = []; // how many steps the machine drafts ahead
       this.marks = []; // {at, t, kind}: rejections and escalations, for the scrubber
       this.start = null;
       this.prefill = null;
@@ -114,6 +115,9 @@
       if (!cycle) return;
       cycle.committedAt = Math.min(cycle.committedAt, at);
       cycle.numTokens += event.token_ids.length;
+    },
+    RoundPlanned(log, event, at) {
+      log.plans.push({ at, plan: event });
     },
     StepDrafted(log, event, at) {
       const attempt = openStep(log, event, at, event.author);

@@ -92,12 +92,14 @@
       this.cards = new Map(); // attempt -> {node, key}
       this.key = "";
       this.caption = el("span", { class: "cf-where" });
+      this.plan = el("p", { class: "cf-step-plan", role: "status" });
       this.list = el("ol", { class: "cf-steps" });
       this.node = el("section", { class: "cf-panel", "aria-label": words.say("steps.title") }, [
         el("header", { class: "cf-panel-head" }, [
           el("h3", { text: words.say("steps.title") }), this.caption,
           el("span", { class: "cf-how", text: words.say("steps.how") }),
         ]),
+        this.plan,
         this.list,
       ]);
     }
@@ -113,9 +115,21 @@
       const count = Confu.LaneLog.count(lane.log.attempts, lane.n);
       const shown = lane.log.attempts.slice(0, count).filter((a) => phase(a, lane.n) !== "dropped");
       const dropped = count - shown.length;
+      this.showPlan(lane);
       this.showCards(shown, lane, selected);
       const { kept, closed, escalated } = lane.numbers.steps;
       setText(this.caption, closed ? this.context.words.say("steps.caption", { kept, closed, escalated, dropped }) : "");
+    }
+
+    /** How many steps the machine drafts ahead, where it decides. */
+    showPlan(lane) {
+      const last = lane.log.plans.filter(({ at }) => at < lane.n).pop();
+      this.plan.hidden = !last;
+      if (!last) return;
+      const { plan } = last;
+      const gain = plan.plain_ms / plan.expected_ms;
+      const key = plan.fell_back ? "steps.fell_back" : gain < 1 ? "steps.slower" : "steps.plan";
+      setText(this.plan, this.context.words.say(key, { count: plan.draft_steps, gain: gain.toFixed(2) }));
     }
 
     showCards(shown, lane, selected) {

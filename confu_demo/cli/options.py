@@ -8,6 +8,7 @@ from pathlib import Path
 from confu_demo.bench.settings import BenchSettings
 from confu_demo.cli.tree_options import add_tree_options, budget_of, tree_config
 from confu_demo.config import (
+    AUTO_STEPS,
     ConfspecConfig,
     ConfuConfig,
     DecodeConfig,
@@ -104,10 +105,16 @@ def add_decode_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--draft-steps",
-        type=int,
+        type=_draft_steps,
         default=confspec.draft_steps,
         metavar="K",
-        help=f"ConfSpec: steps drafted ahead (default: {confspec.draft_steps})",
+        help="ConfSpec: steps drafted ahead; auto: by the costs measured on this machine and what "
+        f"the run has accepted (default: {confspec.draft_steps})",
+    )
+    add(
+        "--fallback",
+        action="store_true",
+        help="ConfSpec: go on with plain decoding where drafting steps would be slower",
     )
     add(
         "--score-threshold",
@@ -136,10 +143,22 @@ def decode_config(args: argparse.Namespace) -> DecodeConfig:
         tree=tree,
         confu=ConfuConfig(future=args.future, contemplate_budget=budget_of(args, tree)),
         confspec=ConfspecConfig(
-            threshold=args.gamma, draft_steps=args.draft_steps, audit=args.audit
+            threshold=args.gamma,
+            draft_steps=args.draft_steps,
+            audit=args.audit,
+            fallback=args.fallback,
         ),
         specreason=SpecreasonConfig(threshold=args.score_threshold),
     )
+
+
+def _draft_steps(text: str) -> int:
+    if text == "auto":
+        return AUTO_STEPS
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
 
 
 def method_names(text: str) -> tuple[str, ...]:

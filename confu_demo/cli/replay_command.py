@@ -20,6 +20,7 @@ from confu_demo.trace import (
     Event,
     PrefillFinished,
     Provenance,
+    RoundPlanned,
     RunFinished,
     RunStarted,
     StepDrafted,
@@ -95,6 +96,10 @@ def describe(event: Event) -> str:
                 f"accepts {len(event.accepted)}, then {event.token_origin} "
                 f"{event.token_text!a} ({event.ms:.1f} ms)"
             )
+        case RoundPlanned():
+            gain = event.plain_ms / event.expected_ms if event.expected_ms else 1.0
+            what = "falls back to plain decoding" if event.fell_back else f"k = {event.draft_steps}"
+            return f"plans from step {event.step}: {what} ({gain:.2f}x plain decoding expected)"
         case StepDrafted():
             return f"step {event.step} by the {event.author}: {event.text!a}"
         case StepGated() if event.score is not None:

@@ -19,7 +19,9 @@ from confu_demo.decoding.base import BoundModel
 from confu_demo.decoding.judge import Judge, JudgeFormat, ModelJudge
 from confu_demo.decoding.row_speculation import RowSpeculation
 from confu_demo.decoding.run import Run
+from confu_demo.decoding.step_costs import step_costs
 from confu_demo.decoding.step_decoder import StepDecoder
+from confu_demo.decoding.step_plan import StepCosts
 from confu_demo.decoding.step_rounds import StepRounds
 
 TARGET_JUDGES_ALL = 2.0
@@ -43,13 +45,15 @@ class ConfspecDecoder(StepDecoder):
         target_judge: Judge | None = None,
         speculation: RowSpeculation | None = None,
         temperatures: tuple[float, float] = (1.0, 1.0),
+        costs: StepCosts | None = None,
     ) -> None:
         """``speculation``: token-level drafts inside the target's rows, which change no text;
-        ``temperatures``: of the draft's judge and of the target's."""
+        ``temperatures``: of the draft's judge and of the target's; ``costs``: what forwards cost;
+        None: measured where a run leaves the number of draft steps to the machine."""
         method = "confspec" if speculation is None else f"confspec+{speculation.name}"
         heads = () if speculation is None else speculation.models
         super().__init__(method, target, draft, heads)
-        self._speculation = speculation
+        self._speculation, self._costs = speculation, costs
         self._judges = (
             draft_judge or ModelJudge(draft.model, draft.tokenizer, judge_format, temperatures[0]),
             target_judge
@@ -57,7 +61,15 @@ class ConfspecDecoder(StepDecoder):
         )
 
     def rounds(self, run: Run) -> StepRounds:
-        return StepRounds(run, self.draft.model, self.boundary, *self._judges, self._speculation)
+        draft = self.draft.model
+        return StepRounds(
+            run, draft, self.boundary, *self._judges, self._speculation, self._step_costs
+        )
+
+    def _step_costs(self) -> StepCosts:
+        if self._costs is None:
+            self._costs = step_costs(self.target, self.draft)
+        return self._costs
 
 
 class LookaheadDecoder(ConfspecDecoder):

@@ -31,7 +31,9 @@ class ScoredRounds(StepWriting):
     def __init__(
         self, run: Run, draft: LeanModel, boundary: StepBoundary, scorer: StepScorer
     ) -> None:
-        super().__init__(run, draft, boundary, draft_steps=min(1, run.config.confspec.draft_steps))
+        super().__init__(
+            run, draft, boundary, draft_steps=1 if run.config.confspec.draft_steps else 0
+        )
         self._scorer = scorer
         self._threshold = run.config.specreason.threshold
 

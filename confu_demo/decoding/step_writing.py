@@ -38,7 +38,8 @@ class StepRound:
 
 class StepWriting:
     """Both caches hold the committed tokens without the last one (the root) between rounds; the
-    draft model's may hold fewer. ``num_steps`` counts committed steps."""
+    draft model's may hold fewer. ``num_steps`` counts committed steps, ``draft_steps`` is how many
+    the next round drafts."""
 
     def __init__(
         self,
@@ -49,10 +50,10 @@ class StepWriting:
         draft_steps: int,
         speculation: RowSpeculation | None = None,
     ) -> None:
-        """``draft_steps``: the most that a round drafts; ``speculation``: token-level drafts
+        """``draft_steps``: the most that a round ever drafts; ``speculation``: token-level drafts
         inside the target's rows."""
         self.num_steps = 0
-        self.run, self._boundary, self._draft_steps = run, boundary, draft_steps
+        self.run, self._boundary, self.draft_steps = run, boundary, draft_steps
         self.config = run.config.confspec
         longest = run.num_prompt + run.config.max_new_tokens
         row_tokens = min(self.config.max_step_tokens, run.config.max_new_tokens)
@@ -82,14 +83,14 @@ class StepWriting:
         """The prompt without its last token, which is the root of the first round."""
         (self._row_drafter or RowDrafter()).prefill(self.target, self.cache, self.run.ids)
         prompt = self.run.ids[:-1]
-        if self._draft_steps:
+        if self.draft_steps:
             self.drafter.prefill(prompt)
 
     def write_drafts(self, current: StepRound) -> Iterator[Event]:
         """Up to k steps, until one is cut or ends the answer, or the budget is used up."""
         run = self.run
         prefix = list(run.ids)
-        for _ in range(self._draft_steps):
+        for _ in range(self.draft_steps):
             left = run.num_left - (len(prefix) - len(run.ids))
             if left < 1 or (current.drafts and not current.drafts[-1].can_be_continued):
                 return

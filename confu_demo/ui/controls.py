@@ -223,7 +223,7 @@ def _build_settings(named: dict[str, Any], entry: SuiteEntry) -> None:
     named["future"] = gr.Radio(named_choices("future", "en"), value="on", **_label("future"))
     named["threshold"] = gr.Slider(0.5, 1.05, confspec.threshold, step=0.01, **_label("threshold"))
     named["draft_steps"] = gr.Slider(
-        1, race_form.MAX_DRAFT_STEPS, confspec.draft_steps, step=1, **_label("draft_steps")
+        0, race_form.MAX_DRAFT_STEPS, confspec.draft_steps, step=1, **_label("draft_steps")
     )
     named["as_problem"] = gr.Checkbox(True, **_label("as_problem", entry))
 

@@ -13,6 +13,7 @@ from typing import Any
 from confu_demo.config import (
     ALL_NODES,
     AUTO_BUDGET,
+    AUTO_STEPS,
     ConfspecConfig,
     ConfuConfig,
     DecodeConfig,
@@ -82,7 +83,7 @@ def _config(entries: Mapping[str, Any]) -> DecodeConfig:
         confu=ConfuConfig(future=entries["future"], contemplate_budget=budget),
         confspec=ConfspecConfig(
             threshold=_number(entries, "threshold"),
-            draft_steps=_whole(entries, "draft_steps", MAX_DRAFT_STEPS),
+            draft_steps=_whole(entries, "draft_steps", MAX_DRAFT_STEPS) or AUTO_STEPS,
         ),
     )
 
