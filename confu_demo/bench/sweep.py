@@ -62,6 +62,37 @@ def tree_points(
     ]
 
 
+def gamma_points(
+    config: DecodeConfig, gammas: Sequence[float], methods: Sequence[str]
+) -> list[Point]:
+    """Every step method at every threshold of the gate. Raises ``ValueError`` for a threshold
+    that makes no sense."""
+    return [
+        Point(
+            name=f"{method}, gamma {gamma:g}",
+            method=method,
+            config=replace(config, confspec=replace(config.confspec, threshold=gamma)),
+        )
+        for method in methods
+        for gamma in gammas
+    ]
+
+
+def steps_points(
+    config: DecodeConfig, counts: Sequence[tuple[str, int]], methods: Sequence[str]
+) -> list[Point]:
+    """Every step method with every number of draft steps: its name and its value."""
+    return [
+        Point(
+            name=f"{method}, k {name}",
+            method=method,
+            config=replace(config, confspec=replace(config.confspec, draft_steps=count)),
+        )
+        for method in methods
+        for name, count in counts
+    ]
+
+
 def sweep(
     suite: LoadedSuite,
     points: Sequence[Point],
@@ -189,6 +220,30 @@ def table_rows(rows: dict[str, dict[str, Any]]) -> list[Sequence[str]]:
             number(row["contemplate_tokens_per_cycle"], 1),
             number(row["speedup"], 2, "x"),
             number(row["identical_share"], 2),
+        )
+        for name, row in rows.items()
+    ]
+
+
+STEP_HEADER = (
+    "setting", "speedup", "answers right", "steps kept", "escalated", "tokens", "draft", "verify",
+)  # fmt: skip
+
+
+def step_rows(rows: dict[str, dict[str, Any]]) -> list[Sequence[str]]:
+    """What the step methods' settings did; empty without one."""
+    if not any("step_acceptance" in row for row in rows.values()):
+        return []
+    return [
+        (
+            name,
+            number(row["speedup"], 2, "x"),
+            number(row["accuracy"], 3),
+            number(row.get("step_acceptance"), 3),
+            number(row.get("escalation_rate"), 3),
+            number(row["num_tokens_mean"], 1),
+            number(row["ms_per_token"]["draft"], 2),
+            number(row["ms_per_token"]["verify"], 2),
         )
         for name, row in rows.items()
     ]

@@ -105,7 +105,7 @@ def add_decode_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--draft-steps",
-        type=_draft_steps,
+        type=draft_steps,
         default=confspec.draft_steps,
         metavar="K",
         help="ConfSpec: steps drafted ahead; auto: by the costs measured on this machine and what "
@@ -152,7 +152,8 @@ def decode_config(args: argparse.Namespace) -> DecodeConfig:
     )
 
 
-def _draft_steps(text: str) -> int:
+def draft_steps(text: str) -> int:
+    """A number, or ``auto``. Raises ``argparse.ArgumentTypeError``."""
     if text == "auto":
         return AUTO_STEPS
     try:

@@ -1,4 +1,4 @@
-"""``python -m confu_demo sweep``: curves against the contemplate budget and the number of nodes."""
+"""``python -m confu_demo sweep``: curves against one setting of a method."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from dataclasses import asdict
 from typing import Any
 
 from confu_demo.bench.sweep import (
+    STEP_HEADER,
     TABLE_HEADER,
     Point,
     budget_points,
     equal_work,
     equal_work_lines,
+    gamma_points,
     rows_of,
+    step_rows,
+    steps_points,
     sweep,
     table_rows,
     tree_points,
@@ -27,6 +31,7 @@ from confu_demo.cli.options import (
     add_prompt_options,
     bench_settings,
     decode_config,
+    draft_steps,
     method_names,
 )
 from confu_demo.cli.progress import Progress
@@ -51,11 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="every method with fixed trees of so many nodes, for example 8,16,30,60,auto",
     )
     add(
+        "--gammas",
+        metavar="G,G",
+        help="ConfSpec at these thresholds, for example 0.5,0.7,0.9,0.99,2",
+    )
+    add("--steps", metavar="K,K", help="ConfSpec with so many draft steps, for example 1,2,3,auto")
+    add(
         "--methods",
         type=method_names,
-        default=("eagle3", "confu"),
+        default=None,
         metavar="M,M",
-        help="of --nodes (default: eagle3,confu)",
+        help="of --nodes (default: eagle3,confu), or of --gammas and --steps (default: confspec)",
     )
     add_prompt_options(parser, problems=12)
     add_model_options(parser)
@@ -68,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         config = decode_config(args)
         points = _points(args, config)
         found = find_suite(args.suite)
-        settings = bench_settings(args, found.name, args.methods)
+        methods = tuple(dict.fromkeys(point.method for point in points))
+        settings = bench_settings(args, found.name, methods)
         provide_weights(found, [point.method for point in points])
         suite = LoadedSuite(found, device=args.device, dtype=args.dtype, threads=args.threads)
         for method in {point.method for point in points}:
@@ -100,7 +112,10 @@ def run(args: argparse.Namespace) -> int:
         f"{settings.start}, {provenance.device}, {provenance.dtype}, {suite.threads_text}, "
         f"commit {provenance.commit}\n"
     )
-    print(format_table(TABLE_HEADER, table_rows(rows)))
+    steps = step_rows(rows)
+    print(
+        format_table(STEP_HEADER, steps) if steps else format_table(TABLE_HEADER, table_rows(rows))
+    )
     if equal:
         print("\n" + "\n".join(equal_work_lines(equal)))
     return _status(rows)
@@ -114,9 +129,18 @@ def _points(args: argparse.Namespace, config: DecodeConfig) -> list[Point]:
         points += budget_points(config, [(budget_name(value), value) for value in values])
     if args.nodes is not None:
         trees = [_tree(word, args) for word in _words(args.nodes)]
-        points += tree_points(config, trees, args.methods)
+        points += tree_points(config, trees, args.methods or ("eagle3", "confu"))
+    if args.gammas is not None:
+        gammas = [_gamma(word) for word in _words(args.gammas)]
+        points += gamma_points(config, gammas, args.methods or ("confspec",))
+    if args.steps is not None:
+        counts = [(word, _count(word)) for word in _words(args.steps)]
+        points += steps_points(config, counts, args.methods or ("confspec",))
     if not points:
-        raise ValueError("nothing to sweep: name --budgets 0,1,2,4,8,all or --nodes 8,16,30,60")
+        raise ValueError(
+            "nothing to sweep: name --budgets 0,1,2,4,8,all, --nodes 8,16,30,60, "
+            "--gammas 0.5,0.7,0.9,2 or --steps 1,2,3,auto"
+        )
     names = [point.name for point in points]
     if len(set(names)) != len(names):
         raise ValueError("a value of the sweep is named twice")
@@ -128,6 +152,20 @@ def _budget(word: str) -> int:
         return budget(word)
     except argparse.ArgumentTypeError as error:
         raise ValueError(f"--budgets: {error}") from None
+
+
+def _gamma(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"--gammas: {word!r} is not a number") from None
+
+
+def _count(word: str) -> int:
+    try:
+        return draft_steps(word)
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(f"--steps: {error}") from None
 
 
 def _tree(word: str, args: argparse.Namespace) -> tuple[str, TreeConfig, int]:

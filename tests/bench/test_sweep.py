@@ -129,3 +129,42 @@ def test_confu_is_held_against_eagle3_at_equal_nodes_and_at_equal_verified_token
 
 def test_without_eagle3_nothing_is_compared(tmp_path: Path):
     assert swept(tmp_path, "--budgets", "0,1")["equal_work"] == []
+
+
+def test_a_curve_over_gammas_tells_what_the_gate_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = swept(tmp_path, "--gammas", "0.5,0.9,2", "--max-new-tokens", "48")["points"]
+    assert list(rows) == [
+        "autoregressive", "confspec, gamma 0.5", "confspec, gamma 0.9", "confspec, gamma 2",
+    ]  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "steps kept" in printed
+    assert "accepted" not in printed
+    for name in list(rows)[1:]:
+        assert rows[name]["failure"] == ""
+    assert rows["confspec, gamma 0.5"]["escalation_rate"] in (None, 0.0)
+    assert rows["confspec, gamma 2"]["escalation_rate"] in (None, 1.0)
+
+
+def test_a_curve_over_draft_steps_may_leave_their_number_to_the_machine(tmp_path: Path):
+    rows = swept(tmp_path, "--steps", "1,auto", "--methods", "lookahead", "--gamma", "0.8")[
+        "points"
+    ]
+    assert list(rows) == ["autoregressive", "lookahead, k 1", "lookahead, k auto"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--gammas", "0.5,high"), "'high' is not a number"),
+        (("--gammas", "3"), "gamma (the confidence threshold) must be 0 to 2"),
+        (("--steps", "1,some"), "'some' is neither a number nor auto"),
+        (("--steps", "1,1"), "named twice"),
+    ],
+)
+def test_a_wrong_gamma_or_number_of_steps_is_one_clear_line(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(arguments(*words)) == 2
+    assert message in capsys.readouterr().err

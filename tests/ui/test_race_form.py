@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from confu_demo.config import ALL_NODES, AUTO_BUDGET, TreeConfig
+from confu_demo.config import ALL_NODES, AUTO_BUDGET, AUTO_STEPS, TreeConfig
 from confu_demo.ui.race_form import MAX_CHARACTERS, MAX_NEW_TOKENS, Refusal, read_form
 from confu_demo.ui.runner import METHODS, RaceRequest
 
@@ -47,6 +47,11 @@ def test_an_automatic_tree_leaves_the_shape_to_the_machine():
 def test_a_fixed_tree_contemplates_everywhere_unless_a_number_is_chosen():
     for chosen, budget in ((AUTO_BUDGET, ALL_NODES), (ALL_NODES, ALL_NODES), (0, 0), (4, 4)):
         assert read(contemplate_budget=chosen).config.confu.contemplate_budget == budget
+
+
+def test_zero_draft_steps_leave_their_number_to_the_machine():
+    assert read(draft_steps=0).config.confspec.draft_steps == AUTO_STEPS
+    assert read(draft_steps=4).config.confspec.draft_steps == 4
 
 
 def test_an_edited_text_has_no_known_answer():
