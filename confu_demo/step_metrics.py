@@ -35,6 +35,8 @@ class StepMetrics:
       in neither, as no model had to decide about them.
     * ``exact_match_rate``: exact matches / all gates.
     * ``steps_by_*`` count kept steps, ``tokens_by_*`` committed tokens of steps.
+    * ``lost_ms``: what went into steps that came to nothing: draft steps that were not kept, and
+      target steps that were neither kept nor compared with a draft step that was.
     * ``bonus_steps``: steps that the target added after a fully accepted round; they are among
       ``steps_by_target`` and were never gated.
     """
@@ -50,6 +52,7 @@ class StepMetrics:
     bonus_steps: int = 0
     tokens_by_draft: int = 0
     tokens_by_target: int = 0
+    lost_ms: float = 0.0
     step_acceptance: float | None = None
     escalation_rate: float | None = None
     exact_match_rate: float | None = None
@@ -87,6 +90,8 @@ class StepTally:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._open: set[int] = set()  # gated in this round and not resolved yet
+        self._written: dict[tuple[str, int], float] = {}  # ms of steps that may come to nothing
+        self._lost_ms = 0.0
         self._resolving = False
         self._seen = False
 
@@ -112,6 +117,7 @@ class StepTally:
         counts = Counter({name: n for name, n in self._counts.items() if name in shown})
         return StepMetrics(
             **counts,
+            lost_ms=self._lost_ms,
             step_acceptance=ratio(counts["num_accepted"], self._counts["num_closed"]),
             escalation_rate=ratio(counts["num_escalated"], counts["num_judged"]),
             exact_match_rate=ratio(counts["num_exact_matches"], counts["num_gated"]),
@@ -122,6 +128,7 @@ class StepTally:
         if self._resolving:
             self._end_round()
         self._counts["num_drafted"] += event.author == "draft"
+        self._written[event.author, event.step] = event.ms
 
     def _add_gate(self, event: StepGated) -> None:
         self._open.add(event.step)
@@ -133,6 +140,9 @@ class StepTally:
     def _add_resolved(self, event: StepResolved) -> None:
         self._resolving = True
         self._counts[f"steps_by_{event.kept}"] += 1
+        self._written.pop(("target", event.step), None)
+        if event.kept == "draft":
+            self._written.pop(("draft", event.step), None)
         self._counts["bonus_steps"] += event.bonus
         if event.step in self._open:
             self._open.remove(event.step)
@@ -142,6 +152,8 @@ class StepTally:
     def _end_round(self) -> None:
         self._counts["num_closed"] += len(self._open)
         self._open.clear()
+        self._lost_ms += sum(self._written.values())
+        self._written.clear()
         self._resolving = False
 
 

@@ -130,6 +130,7 @@ def test_the_numbers_of_a_step_run_are_those_on_paper():
         bonus_steps=1,
         tokens_by_draft=8,
         tokens_by_target=6,
+        lost_ms=2 * 1.0 + 2 * 1.0 + 2 * 1.0,  # drafts 4 5 6, target rows 5 6 and 7
         step_acceptance=4 / 7,
         escalation_rate=2 / 5,
         exact_match_rate=1 / 7,

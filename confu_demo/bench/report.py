@@ -67,6 +67,10 @@ def _step_report(steps: Sequence[StepMetrics], results: Sequence[ProblemResult])
         "steps_by_draft": total("steps_by_draft"),
         "steps_by_target": total("steps_by_target"),
         "bonus_steps": total("bonus_steps"),
+        "lost_share": ratio(
+            sum(step.lost_ms for step in steps),
+            sum(result.run.metrics.decode_ms for result in results),
+        ),
     }
     verdicts = [pair for result in results for pair in result.run.verdicts]
     if any(pair.audit for pair in verdicts):
@@ -107,7 +111,8 @@ def step_lines(methods: dict[str, dict[str, Any]]) -> list[str]:
     return [
         f"{method}: step acceptance {number(values['step_acceptance'], 3)}, escalation rate "
         f"{number(values['escalation_rate'], 3)}, exact matches "
-        f"{number(values['exact_match_rate'], 3)}" + _audit_words(values)
+        f"{number(values['exact_match_rate'], 3)}, time in steps that came to nothing "
+        f"{number(values['lost_share'], 3)}" + _audit_words(values)
         for method, values in methods.items()
         if "step_acceptance" in values
     ]
