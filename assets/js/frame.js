@@ -31,6 +31,14 @@
     return lane ? { lane, cycle: Confu.pickedCycle(lane, selection) } : null;
   }
 
+  /** The lanes with reasoning steps, and the one whose steps are shown: the selected one, else
+   *  ConfSpec's. */
+  function stepLanesOf(lanes, selected) {
+    const stepLanes = lanes.filter((lane) => lane.log.attempts.length);
+    const stepLane = stepLanes.find((lane) => lane === selected) || stepLanes.find((lane) => lane.log.name === "confspec") || stepLanes[0] || null;
+    return { stepLanes, stepLane };
+  }
+
   /** @param race {id, title, expected, source, created}  of the viewer */
   function makeFrame(viewer) {
     const { timeline, playback, cursor, selection, race } = viewer;
@@ -45,7 +53,7 @@
       longest: timeline.longest, treeLanes,
       columns, place, parted, turn: viewer.comparison.turn,
       thinker: thinkerOf(lanes, columns, selection),
-      stepLane: lanes.find((lane) => lane.log.attempts.length) || null,
+      ...stepLanesOf(lanes, selected),
     };
   }
 

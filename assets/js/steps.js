@@ -23,7 +23,8 @@
     ]);
   }
 
-  function gateRow(attempt, n, words) {
+  /** @param whatIf a threshold that the reader tries, or null */
+  function gateRow(attempt, n, words, whatIf, mass) {
     if (attempt.gateAt >= n) return null;
     const gate = attempt.gate;
     if (Number.isInteger(gate.score) && attempt.draft && attempt.draft.complete) return scoreRow(gate, words);
@@ -31,10 +32,12 @@
       const why = gate.exact_match ? "steps.exact" : gate.decision === "escalate" ? "steps.unasked" : "steps.incomplete";
       return el("div", { class: "cf-gate" }, [el("span", { class: "cf-gate-text", text: words.say(why) })]);
     }
+    const decision = whatIf === null ? gate.decision : Confu.stepNumbers.decisionAt(gate, whatIf, mass);
+    const said = words.say(`decision.${decision}`);
     return el("div", { class: "cf-gate" }, [
       el("span", { class: "cf-gate-text", text: words.say("steps.gate", { verdict: words.say(`verdict.${gate.verdict}`), confidence: gate.confidence.toFixed(2) }) }),
-      gauge(gate.confidence, gate.threshold, gate.decision, words),
-      el("span", { class: `cf-decision cf-decision-${gate.decision}`, text: words.say(`decision.${gate.decision}`) }),
+      gauge(gate.confidence, whatIf === null ? gate.threshold : whatIf, decision, words),
+      el("span", { class: `cf-decision cf-decision-${decision}`, text: decision === gate.decision ? said : words.say("steps.what_if.decision", { decision: said }) }),
     ]);
   }
 
@@ -92,6 +95,7 @@
       this.cards = new Map(); // attempt -> {node, key}
       this.key = "";
       this.caption = el("span", { class: "cf-where" });
+      this.tools = new Confu.StepTools(context, () => this.redraw());
       this.plan = el("p", { class: "cf-step-plan", role: "status" });
       this.list = el("ol", { class: "cf-steps" });
       this.node = el("section", { class: "cf-panel", "aria-label": words.say("steps.title") }, [
@@ -99,6 +103,7 @@
           el("h3", { text: words.say("steps.title") }), this.caption,
           el("span", { class: "cf-how", text: words.say("steps.how") }),
         ]),
+        this.tools.node,
         this.plan,
         this.list,
       ]);
@@ -108,8 +113,10 @@
       const lane = frame.stepLane;
       this.node.hidden = !lane;
       if (!lane) return;
+      this.frame = frame;
+      this.tools.draw(frame, lane);
       const selected = frame.selection.lane === lane.log.name ? frame.selection.step : null;
-      const key = `${lane.log.name}/${lane.n}/${selected}/${frame.race}`;
+      const key = `${lane.log.name}/${lane.n}/${selected}/${frame.race}/${this.tools.threshold}`;
       if (key === this.key) return;
       this.key = key;
       const count = Confu.LaneLog.count(lane.log.attempts, lane.n);
@@ -132,6 +139,10 @@
       setText(this.plan, this.context.words.say(key, { count: plan.draft_steps, gain: gain.toFixed(2) }));
     }
 
+    redraw() {
+      if (this.frame) this.draw(this.frame);
+    }
+
     showCards(shown, lane, selected) {
       const wanted = new Set(shown);
       for (const [attempt, card] of this.cards) {
@@ -140,10 +151,10 @@
         this.cards.delete(attempt);
       }
       shown.forEach((attempt, place) => {
-        const state = phase(attempt, lane.n);
+        const state = `${phase(attempt, lane.n)}/${this.tools.threshold}`;
         let card = this.cards.get(attempt);
         if (!card || card.state !== state) {
-          const node = this.makeCard(attempt, state, lane);
+          const node = this.makeCard(attempt, phase(attempt, lane.n), lane);
           if (card) card.node.replaceWith(node);
           card = { node, state };
           this.cards.set(attempt, card);
@@ -163,7 +174,7 @@
           el("span", { class: "cf-step-state", text: words.say(`phase.${state}`) }),
         ]),
         el("p", { class: "cf-step-text", text: text.trim() || words.say("steps.empty") }),
-        gateRow(attempt, n, words),
+        gateRow(attempt, n, words, this.tools.threshold, Confu.stepNumbers.leastMass(lane.log)),
         ...judgeRow(attempt, n, words),
         attempt.resolvedAt < n ? otherText(attempt, state, words) : null,
         el("p", { class: "cf-step-cost", text: costs(attempt, n, words) }),

@@ -13,7 +13,8 @@ VIEWER_SCRIPTS = (
     "words", "dom", "theme", "cycle_facts", "chips", "lane_log", "timeline", "playback",
     "numbers", "cycle_numbers", "align", "foresight", "summary", "race", "token_flow",
     "tree_choice", "outputs", "tree_layout", "tree_picture", "tree", "depth_chart", "gantt",
-    "heat", "experts", "word_diff", "steps", "explain", "inspector", "lane_column", "tokens",
+    "heat", "experts", "word_diff", "step_numbers", "step_tools", "steps", "explain",
+    "inspector", "lane_column", "tokens",
     "heading", "provenance", "transport", "inbox", "keyboard", "frame", "tabs", "viewer",
 )  # fmt: skip
 """In the order in which they need each other."""

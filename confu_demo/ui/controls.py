@@ -28,6 +28,8 @@ BUDGETS = (1, 2, 4, 8, 16, 0)
 BUTTONS = ("run", "stop", "new_numbers", "replay")
 BY_SUITE = ("problem", "new_numbers", "text", "methods", "max_new_tokens", "as_problem", "fetch")
 """What changes with the suite, beside the words."""
+NOT_AT_FIRST = ("specreason", "lookahead", "confspec+prompt_lookup", "confspec+eagle3")
+"""A race of ten lanes is hard to follow."""
 _MUTE = ("notice", "fetching", "recording")
 
 
@@ -59,7 +61,7 @@ class Controls:
         values: dict[str, dict[str, Any]] = {
             "problem": {"value": 0 if card else None, "visible": card is not None},
             "text": {"value": card.text if card else ""},
-            "methods": {"value": [name for name, there, _ in entry.runner.methods() if there]},
+            "methods": {"value": first_lanes(entry.runner.methods())},
             "max_new_tokens": {"value": default_new_tokens(entry)},
             "fetch": {"visible": entry.must_fetch},
         }
@@ -98,6 +100,11 @@ def default_new_tokens(entry: SuiteEntry) -> int:
 
 def method_choices(methods: Sequence[tuple[str, bool, str]], language: str) -> list[Any]:
     return [(say(language, f"method.{name}"), name) for name, available, _ in methods if available]
+
+
+def first_lanes(methods: Sequence[tuple[str, bool, str]]) -> list[str]:
+    """The available lanes that are chosen at first: all but the relatives of others."""
+    return [name for name, available, _ in methods if available and name not in NOT_AT_FIRST]
 
 
 def named_choices(name: str, language: str) -> list[tuple[str, str]]:
@@ -192,7 +199,7 @@ def _build_problem(controls: Controls) -> None:
     )  # fmt: skip
     named["methods"] = gr.CheckboxGroup(
         choices=method_choices(methods, "en"),
-        value=[name for name, available, _ in methods if available],
+        value=first_lanes(methods),
         label=say("en", "page.methods"),
         info=say("en", "page.methods.info") + missing_methods(methods, "en"),
         elem_id="methods",
@@ -225,6 +232,7 @@ def _build_settings(named: dict[str, Any], entry: SuiteEntry) -> None:
     named["draft_steps"] = gr.Slider(
         0, race_form.MAX_DRAFT_STEPS, confspec.draft_steps, step=1, **_label("draft_steps")
     )
+    named["audit"] = gr.Checkbox(confspec.audit, **_label("audit"))
     named["as_problem"] = gr.Checkbox(True, **_label("as_problem", entry))
 
 

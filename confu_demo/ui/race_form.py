@@ -31,7 +31,7 @@ MAX_DRAFT_STEPS = 6
 
 FIELDS = (
     "text", "as_problem", "methods", "temperature", "seed", "max_new_tokens", "tree",
-    "tree_nodes", "tree_depth", "contemplate_budget", "future", "threshold", "draft_steps",
+    "tree_nodes", "tree_depth", "contemplate_budget", "future", "threshold", "draft_steps", "audit",
 )  # fmt: skip
 """The entries in the order of the page's components."""
 
@@ -84,6 +84,7 @@ def _config(entries: Mapping[str, Any]) -> DecodeConfig:
         confspec=ConfspecConfig(
             threshold=_number(entries, "threshold"),
             draft_steps=_whole(entries, "draft_steps", MAX_DRAFT_STEPS) or AUTO_STEPS,
+            audit=bool(entries["audit"]),
         ),
     )
 

@@ -21,6 +21,7 @@ from tests.ui.scripted_suites import PROMPTS, STAGES, ScriptedFetcher, scripted_
 
 FORM = (
     PROBLEM.text, True, ["autoregressive", "confu"], 0, 0, 64, "fixed", 12, 6, -1, "on", 0.9, 3,
+    False,
 )  # fmt: skip
 SKIP = gr.skip()
 

@@ -17,6 +17,7 @@ def entries(**changes: Any) -> dict[str, Any]:
         "text": "How many?", "as_problem": True, "methods": list(METHODS), "temperature": 0,
         "seed": 0, "max_new_tokens": 64, "tree": "fixed", "tree_nodes": 12, "tree_depth": 6,
         "contemplate_budget": 2, "future": "on", "threshold": 0.9, "draft_steps": 3,
+        "audit": False,
     }  # fmt: skip
     return {**usual, **changes}
 
@@ -47,6 +48,11 @@ def test_an_automatic_tree_leaves_the_shape_to_the_machine():
 def test_a_fixed_tree_contemplates_everywhere_unless_a_number_is_chosen():
     for chosen, budget in ((AUTO_BUDGET, ALL_NODES), (ALL_NODES, ALL_NODES), (0, 0), (4, 4)):
         assert read(contemplate_budget=chosen).config.confu.contemplate_budget == budget
+
+
+def test_the_audit_is_asked_for_by_its_box():
+    assert not read().config.confspec.audit
+    assert read(audit=True).config.confspec.audit
 
 
 def test_zero_draft_steps_leave_their_number_to_the_machine():
