@@ -107,10 +107,10 @@
     bar(bin, title, x) {
       const rate = bin.count ? bin.agreed / bin.count : 0;
       const sure = HEIGHT * (1 - (bin.low + bin.high) / 2);
-      return svg("g", { class: "cf-depth" }, [
+      return svg("g", {}, [
         svg("title", { text: title }),
         svg("rect", { class: "cf-depth-back", x: x + 2, y: 2, width: WIDTH - 6, height: HEIGHT, rx: 2 }),
-        bin.count ? svg("rect", { x: x + 2, y: 2 + HEIGHT * (1 - rate), width: WIDTH - 6, height: Math.max(1, HEIGHT * rate), rx: 2 }) : null,
+        bin.count ? svg("rect", { class: "cf-agreement-bar", x: x + 2, y: 2 + HEIGHT * (1 - rate), width: WIDTH - 6, height: Math.max(1, HEIGHT * rate), rx: 2 }) : null,
         svg("line", { class: "cf-agreement-line", x1: x, x2: x + WIDTH - 2, y1: 2 + sure, y2: 2 + sure }),
         svg("text", { class: "cf-depth-number", x: x + WIDTH / 2 - 1, y: HEIGHT + 15, "text-anchor": "middle", text: `${bin.low.toFixed(1)}–${bin.high.toFixed(1)}` }),
         svg("text", { class: "cf-depth-count", x: x + WIDTH / 2 - 1, y: HEIGHT + 28, "text-anchor": "middle", text: bin.count ? `${bin.agreed}/${bin.count}` : "–" }),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from confu_demo.config import DecodeConfig
+from confu_demo.config import AUTO_STEPS, DecodeConfig
 from confu_demo.decoding.base import BoundModel
 from confu_demo.decoding.judge import Judge, JudgeFormat, ModelJudge
 from confu_demo.decoding.row_speculation import RowSpeculation
@@ -65,6 +65,11 @@ class ConfspecDecoder(StepDecoder):
         return StepRounds(
             run, draft, self.boundary, *self._judges, self._speculation, self._step_costs
         )
+
+    def prepare(self, config: DecodeConfig) -> None:
+        steps = config.confspec.draft_steps
+        if steps == AUTO_STEPS or (config.confspec.fallback and steps):
+            self._step_costs()
 
     def _step_costs(self) -> StepCosts:
         if self._costs is None:

@@ -49,6 +49,9 @@ class StepDecoder:
     def rounds(self, run: Run) -> Rounds:
         raise NotImplementedError
 
+    def prepare(self, config: DecodeConfig) -> None:
+        """What has to be known before a run and must not be on its clock."""
+
     def own(self, config: DecodeConfig) -> DecodeConfig:
         """The settings as the method means them."""
         return config
@@ -59,6 +62,7 @@ class StepDecoder:
         """Raises ``ValueError`` at once when prompt and budget do not fit a model's context."""
         for model in (self.target, self.draft):
             require_room(request, config, model)
+        self.prepare(config)
         return on_clock(clock, self._events(request, self.own(config), clock, stop))
 
     def _events(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from confu_demo.config import AUTO_STEPS, MAX_AUTO_STEPS
+from confu_demo.decoding.base import DecodeRequest, LaneClock
 from confu_demo.decoding.confspec import ConfspecDecoder, LookaheadDecoder
 from confu_demo.decoding.step_costs import measure, step_costs
 from confu_demo.decoding.step_plan import JUDGE_TOKENS, LEAST_ROUNDS, StepCosts, StepPlanner
@@ -15,6 +16,7 @@ from confu_demo.engine.forward_cost import CostCurve
 from confu_demo.trace import RoundPlanned, StepDrafted
 from confu_demo.trace_validation import validate
 from tests.decoding.step_models import (
+    PROMPT,
     ScriptedJudge,
     always,
     bind,
@@ -191,6 +193,24 @@ def test_costs_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
         )
     monkeypatch.setattr("confu_demo.decoding.step_costs.measure", measure)
     assert step_costs(target, draft).target.points  # a damaged file is measured anew
+
+
+def test_costs_are_measured_before_the_runs_clock_starts(monkeypatch: pytest.MonkeyPatch):
+    asked: list[int] = []
+
+    def costs(*_: object) -> StepCosts:
+        asked.append(1)
+        return CHEAP_DRAFT
+
+    monkeypatch.setattr("confu_demo.decoding.confspec.step_costs", costs)
+    decoder = ConfspecDecoder(bind(random_model(1)), bind(random_model(2), "draft_model"))
+    request = DecodeRequest(token_ids=tuple(PROMPT), text="")
+    events = decoder.decode(
+        request, settings(30, draft_steps=AUTO_STEPS), LaneClock(), lambda: False
+    )
+    assert asked == [1]
+    assert [type(event).__name__ for event in events][0] == "RunStarted"
+    assert asked == [1]
 
 
 def test_a_decoder_asks_for_costs_only_where_it_needs_them(monkeypatch: pytest.MonkeyPatch):
