@@ -13,7 +13,7 @@ from confu_demo.decoding.confspec import ConfspecDecoder, LookaheadDecoder
 from confu_demo.decoding.step_costs import measure, step_costs
 from confu_demo.decoding.step_plan import JUDGE_TOKENS, LEAST_ROUNDS, StepCosts, StepPlanner
 from confu_demo.engine.forward_cost import CostCurve
-from confu_demo.trace import RoundPlanned, StepDrafted
+from confu_demo.trace import RoundPlanned, RunStarted, StepDrafted
 from confu_demo.trace_validation import validate
 from tests.decoding.step_models import (
     PROMPT,
@@ -209,7 +209,7 @@ def test_costs_are_measured_before_the_runs_clock_starts(monkeypatch: pytest.Mon
         request, settings(30, draft_steps=AUTO_STEPS), LaneClock(), lambda: False
     )
     assert asked == [1]
-    assert [type(event).__name__ for event in events][0] == "RunStarted"
+    assert isinstance(next(events), RunStarted)
     assert asked == [1]
 
 
