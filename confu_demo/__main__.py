@@ -1,4 +1,4 @@
-"""``python -m confu_demo {race,bench,sweep,calibrate,profile,replay,suites,fetch,train}``.
+"""``python -m confu_demo {race,bench,sweep,calibrate,profile,replay,export,suites,fetch,train}``.
 
 Exit status: 0, 1 if a lane of a race failed, 2 for anything that the user can put right (one line
 on stderr), 130 after Ctrl-C. A command's module is imported only when it is chosen, because torch
@@ -23,6 +23,7 @@ COMMANDS = {
     "calibrate": "compare how sure ConfSpec's judges are with how often they are right",
     "profile": "measure the milliseconds of a decoding cycle, part by part",
     "replay": "show a recorded race",
+    "export": "write recorded races as a page that opens from disk",
     "suites": "list the models: what is here, what is missing and how to get it",
     "fetch": "get a suite's weights ahead of time",
     "train": "train a part of the bundled suite",

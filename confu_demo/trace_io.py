@@ -1,6 +1,6 @@
 """Recordings as JSON Lines files of events, gzipped or plain.
 
-The first line is a header, ``{"kind": "confu_demo.trace", "schema_version": 2, "title": ...,
+The first line is a header, ``{"kind": "confu_demo.trace", "schema_version": 3, "title": ...,
 "created": ..., "lanes": [{"lane": "eagle3", "num_events": 57}, ...], "notes": [...]}``; every
 other line is one event with its ``lane``, all lanes merged by time. Writing is atomic. Reading
 is strict and bounded, because a recording may come from a stranger: what is not exactly such a

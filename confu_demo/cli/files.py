@@ -29,7 +29,11 @@ def check_trace(path: Path | None) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """UTF-8, one object, readable. Raises ``ValueError`` for a number that JSON does not know."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """UTF-8, all or nothing."""
     temporary = _beside(path)
     try:
         temporary.write_text(text, encoding="utf-8")

@@ -46,6 +46,11 @@ def head() -> str:
     return f"<style>{style()}</style><script>{script}</script>"
 
 
+def host_script(name: str) -> str:
+    """The script of a host, which mounts the viewer."""
+    return _read("js", f"{name}.js")
+
+
 def as_script_data(value: object) -> str:
     """JSON without a "<" in it: in a script element nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

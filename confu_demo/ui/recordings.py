@@ -34,18 +34,22 @@ class RecordingShelf:
             return {"error": str(error)}
 
     def _read_file(self, name: str) -> dict[str, Any]:
-        recording = read_recording(self._paths[name])
-        prompt = _prompt(recording)
-        card = next((card for card in self._gallery if card.text in prompt), None)
-        return {
-            "source": "recording",
-            "title": recording.title,
-            "created": recording.created,
-            "notes": list(recording.notes),
-            "prompt": card.text if card else prompt,
-            "expected": card.answer if card else None,
-            "lanes": {lane: _as_json(events) for lane, events in recording.lanes.items()},
-        }
+        race = as_race(read_recording(self._paths[name]))
+        card = next((card for card in self._gallery if card.text in race["prompt"]), None)
+        return race | ({"prompt": card.text, "expected": card.answer} if card else {})
+
+
+def as_race(recording: Recording) -> dict[str, Any]:
+    """What the viewer loads, without an expected answer."""
+    return {
+        "source": "recording",
+        "title": recording.title,
+        "created": recording.created,
+        "notes": list(recording.notes),
+        "prompt": _prompt(recording),
+        "expected": None,
+        "lanes": {lane: _as_json(events) for lane, events in recording.lanes.items()},
+    }
 
 
 def _as_json(events: Sequence[Event]) -> list[dict[str, Any]]:
