@@ -11,15 +11,15 @@ from confu_demo.__main__ import main
 from confu_demo.cli.export_command import RECORDINGS
 from confu_demo.recording import Recording
 from confu_demo.trace_io import write_recording
-from tests.browser.conftest import NewVisit, Visit
+from tests.browser.conftest import PHONE, NewVisit, Visit
 from tests.browser.hostile import HOSTILE
 from tests.ui.scripted_lanes import scripted_lanes
 
 pytestmark = pytest.mark.browser
 
 
-def opened(visit: NewVisit, path: Path) -> Visit:
-    found = visit()
+def opened(visit: NewVisit, path: Path, **context: object) -> Visit:
+    found = visit(**context)
     found.page.goto(path.as_uri())
     found.wait_for("viewer.timeline.complete")
     assert found.outside == [path.as_uri()]  # the page itself, and nothing else
@@ -62,6 +62,18 @@ def test_a_static_site_lists_the_bundled_recordings(visit: NewVisit, tmp_path: P
     found.settle()
     assert found.viewer("viewer.race.title") != first
     assert choice.input_value() == str(len(names) - 1)
+
+
+def test_a_static_site_fits_a_phone(visit: NewVisit, tmp_path: Path):
+    assert main(["export", "--static", str(tmp_path)]) == 0
+    found = opened(visit, tmp_path / "index.html", viewport=PHONE)
+    assert found.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    for button in found.page.locator("#head button, #head select").all():
+        box = button.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
+        assert box["height"] < 40
 
 
 def test_a_hostile_recording_is_shown_and_does_nothing(visit: NewVisit, tmp_path: Path):
