@@ -75,7 +75,7 @@ class StepPlanner:
         self._costs, self._choices = costs, choices
         self._may_fall_back, self._draft_judges = may_fall_back, draft_judges
         self._rounds, self._fell_back = 0, False
-        self._accepted = _Mean(0.7, 4.0)  # of gated steps
+        self._accepted = _Mean(0.7, 4.0)  # of steps whose predecessors were kept
         self._length = _Mean(16.0, 2.0)  # tokens of a step
         self._judged = _Mean(0.6, 4.0)  # of gated steps: the others match or are unfinished
         self._escalated = _Mean(0.4 if draft_judges else 1.0, 4.0)  # of judged ones
@@ -122,9 +122,10 @@ class StepPlanner:
         )
 
     def learn(self, *, gated: int, accepted: int, judged: int, escalated: int) -> None:
-        """A round's gates."""
+        """A round's gates. Those behind the first rejection say nothing about acceptance: they
+        were dropped with it, whatever their verdict."""
         self._rounds += 1
-        self._accepted.add(accepted, gated)
+        self._accepted.add(accepted, min(gated, accepted + 1))
         self._judged.add(judged, gated)
         self._escalated.add(escalated, judged)
 

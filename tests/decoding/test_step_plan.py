@@ -55,13 +55,21 @@ def test_a_round_costs_what_the_arithmetic_on_paper_says():
 
 def test_cheap_drafts_that_are_kept_are_drafted_far_ahead_and_bad_ones_hardly():
     good, bad = StepPlanner(CHEAP_DRAFT, ALL), StepPlanner(CHEAP_DRAFT, ALL)
-    for _ in range(20):
+    for _ in range(40):
         good.learn(gated=4, accepted=4, judged=2, escalated=0)
         bad.learn(gated=4, accepted=0, judged=4, escalated=4)
     assert good.plan().draft_steps == MAX_AUTO_STEPS
     assert good.plan().acceptance > 0.9
     assert bad.plan().draft_steps == 1
     assert bad.plan().acceptance < 0.1
+
+
+def test_steps_behind_a_rejection_say_nothing_about_acceptance():
+    planner = StepPlanner(CHEAP_DRAFT, ALL)
+    planner.learn(gated=6, accepted=1, judged=6, escalated=0)
+    assert planner.plan().acceptance == pytest.approx((0.7 * 4 + 1) / (4 + 2))
+    planner.learn(gated=3, accepted=3, judged=3, escalated=0)
+    assert planner.plan().acceptance == pytest.approx((0.7 * 4 + 4) / (4 + 5))
 
 
 def test_rows_that_cost_as_much_as_they_bring_keep_the_round_short():
