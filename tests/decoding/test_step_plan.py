@@ -128,7 +128,7 @@ def test_every_round_of_an_automatic_run_is_planned_and_keeps_to_its_plan(seed):
     events = run_confspec(decoder, config)
     plans = of(RoundPlanned, events)
     assert len(plans) > 2
-    assert len({plan.draft_steps for plan in plans}) > 1  # it follows what was kept
+    assert len({plan.acceptance for plan in plans}) > 1  # it follows what was kept
     again = decoder_of(
         random_model(seed), random_model(seed, difference=0.2), costs=CHEAP_DRAFT, **judges
     )
