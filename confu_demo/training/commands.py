@@ -124,11 +124,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             parser.set_defaults(tokens=None, documents=64, bfloat16=False)
             add("--heads", required=True, metavar="NAME=DIR,...",
                 help="the heads; the others are held against the first")  # fmt: skip
-            add("--json", type=Path, default=None, metavar="FILE", help="write the table there")
         if name in ("eagle3", "confu", "ablations", "probe", "compare", "prompts"):
             add("--target", type=Path, default=None, metavar="DIR",
                 help="an instruct model with a chat template: train on its free-text answers "
                 "(default: the suite's own target on word problems)")  # fmt: skip
+        if name in ("ablations", "compare"):
+            add("--json", type=Path, default=None, metavar="FILE", help="write the table there")
         if name == "ablations":
             add("--variants", default=None, metavar="NAMES",
                 help=f"comma-separated (default: all): {', '.join(NAMES)}")  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from transformers import AutoTokenizer
@@ -186,7 +186,8 @@ def ablations(args: argparse.Namespace) -> None:
     job = _head_job(args, "ablations")
     names = NAMES if args.variants is None else [n.strip() for n in args.variants.split(",")]
     settings = _confu_settings(args, "ablations")
-    say(run_ablations(job, args.out / "eagle3", settings, names, say))
+    result = run_ablations(job, args.out / "eagle3", settings, names, say)
+    _write(args, result, "float32 on weights as published")
 
 
 def probe(args: argparse.Namespace) -> None:
@@ -199,8 +200,11 @@ def compare(args: argparse.Namespace) -> None:
     heads = parse_heads(args.heads)
     settings = _confu_settings(args, "confu")
     result = compare_heads(_head_job(args, "compare"), heads, settings, say)
+    _write(args, result, "float32 on weights as published")
+
+
+def _write(args: argparse.Namespace, result: dict[str, Any], dtype: str) -> None:
     if args.json is not None:
-        dtype = "float32 on weights as published"
         made = collect(args.device, dtype, torch.get_num_threads(), sys.argv)
         write_comparison(result, asdict(made), args.json)
 

@@ -66,16 +66,19 @@ def test_all_variants_train_from_one_head_and_stand_in_one_table(
     nowhere = tmp_path / "none"
     job = HeadJob(target=nowhere, outputs=nowhere, work=tmp_path / "work", out=nowhere)
     lines: list[str] = []
-    table = run_ablations(job, tmp_path / "eagle3", SETTINGS, say=lines.append)
+    result = run_ablations(job, tmp_path / "eagle3", SETTINGS, say=lines.append)
+    table = lines[-1]
     for name in NAMES:
         assert f"| {name} |" in table
     for mode in ("zeroed", "shuffled", "hidden"):
         assert f"| {FULL}, f {mode} |" in table
     assert f"| {CONTROL} |" in table
     assert "code" in table.splitlines()[0]
+    assert result["baseline"] == CONTROL
+    assert {row["name"] for row in result["rows"]} >= set(NAMES)
     trained = len(lines)
-    assert run_ablations(job, tmp_path / "eagle3", SETTINGS, say=lines.append) == table
-    assert len(lines) == trained, "finished variants are not trained again"
+    assert run_ablations(job, tmp_path / "eagle3", SETTINGS, say=lines.append) == result
+    assert lines[trained:] == [table], "finished variants are not trained again"
 
 
 def test_an_unknown_variant_is_refused_by_name(tmp_path: Path) -> None:
