@@ -14,8 +14,10 @@ from typing import Any
 import gradio as gr
 
 from confu_demo.ui import assets
+from confu_demo.ui.bench_tab import BenchTab, build_bench_tab
 from confu_demo.ui.controls import BY_SUITE, Controls, build_controls
 from confu_demo.ui.handlers import Handlers
+from confu_demo.ui.published_charts import shelf as shelf_of_results
 from confu_demo.ui.race_log import RaceDesk
 from confu_demo.ui.recordings import RecordingShelf
 from confu_demo.ui.suites import SuiteEntry
@@ -44,13 +46,23 @@ def build_page(suites: Sequence[SuiteEntry], recordings: Mapping[str, Path]) -> 
             js_on_load="ConfuHost.heading(element, trigger, 'input');",
             apply_default_css=False,
         )
-        viewer = _build_viewer(desk, shelf)
+        found = shelf_of_results()
+        with gr.Tabs(elem_id="tabs"):
+            # Its children stay: a race goes on while another tab is open.
+            with gr.Tab(say("en", "bench.race_tab"), render_children=True, id="race") as race_tab:
+                viewer = _build_viewer(desk, shelf)
+            with gr.Tab(
+                say("en", "bench.tab"), id="benchmark", visible=bool(found)
+            ) as benchmark_tab:
+                bench = build_bench_tab(found) if found else None
         run_id = gr.State(None)
         card = gr.State(handlers.first_card(None))
         language = gr.State(LANGUAGES[0])
         _wire_race(controls, handlers, viewer, run_id, card)
         _wire_problem(controls, handlers, card)
         _wire_language(heading, controls, language)
+        if bench is not None:
+            _wire_bench(heading, bench, (race_tab, benchmark_tab), language)
         _wire_suite(page, controls, handlers, card, language)
         page.unload(_leaving(desk))
     return page.queue(max_size=QUEUE_SIZE)
@@ -180,3 +192,16 @@ def _wire_language(heading: Any, controls: Controls, language: Any) -> None:
         queue=False,
         **QUIET,
     )
+
+
+def _wire_bench(heading: Any, bench: BenchTab, tabs: tuple[Any, Any], language: Any) -> None:
+    chosen = bench.named["choose"]
+    chosen.input(bench.show, [chosen, language], bench.outputs()[2:], queue=False, **QUIET)
+
+    def relabel(name: Any, event: gr.EventData) -> Any:
+        asked = str(event._data.get("language"))
+        spoken = asked if asked in LANGUAGES else LANGUAGES[0]
+        labels = [gr.update(label=say(spoken, key)) for key in ("bench.race_tab", "bench.tab")]
+        return [*labels, *bench.words(spoken, name)]
+
+    heading.input(relabel, [chosen], [*tabs, *bench.outputs()], queue=False, **QUIET)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from confu_demo.__main__ import main
-from confu_demo.cli.export_command import RECORDINGS
+from confu_demo.export import RECORDINGS
 from confu_demo.recording import Recording
 from confu_demo.trace_io import write_recording
 from tests.browser.conftest import PHONE, NewVisit, Visit

@@ -7,7 +7,7 @@ from confu_demo.ui.assets import ASSETS, VIEWER_SCRIPTS, as_script_data, head, s
 
 def test_every_script_is_part_of_the_page():
     files = {path.stem for path in (ASSETS / "js").glob("*.js")}
-    assert files == {*VIEWER_SCRIPTS, "gradio_host"}
+    assert files == {*VIEWER_SCRIPTS, "gradio_host", "standalone_host"}
 
 
 def test_no_script_puts_data_into_markup_or_evaluates_it():
