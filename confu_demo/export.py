@@ -1,4 +1,4 @@
-"""Recorded races as pages that open from disk: the viewer without the engine, and without Gradio."""
+"""Recorded races as pages that open from disk: the viewer without the engine or Gradio."""
 
 from __future__ import annotations
 
