@@ -22,7 +22,7 @@ from confu_demo.cli.options import (
 from confu_demo.cli.progress import Progress
 from confu_demo.cli.tables import format_table
 from confu_demo.config import flatten
-from confu_demo.judge_temperatures import FIT_SPLIT, write_temperatures
+from confu_demo.judge_temperatures import FILE_NAME, FIT_SPLIT, write_temperatures
 from confu_demo.loaded_suite import LoadedSuite
 from confu_demo.provenance import collect
 from confu_demo.race_report import number
@@ -82,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         if args.write:
             write_temperatures(suite.suite.folder, temperatures)
     print("\n".join(report_lines(output)))
+    if args.write:
+        print(f"\nkept in {suite.suite.folder / FILE_NAME}")
     return 0
 
 
