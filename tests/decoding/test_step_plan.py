@@ -11,7 +11,14 @@ from confu_demo.config import AUTO_STEPS, MAX_AUTO_STEPS
 from confu_demo.decoding.base import DecodeRequest, LaneClock
 from confu_demo.decoding.confspec import ConfspecDecoder, LookaheadDecoder
 from confu_demo.decoding.step_costs import measure, step_costs
-from confu_demo.decoding.step_plan import JUDGE_TOKENS, LEAST_ROUNDS, StepCosts, StepPlanner
+from confu_demo.decoding.step_plan import (
+    HOPED_ACCEPTANCE,
+    HOPED_WEIGHT,
+    JUDGE_TOKENS,
+    LEAST_ROUNDS,
+    StepCosts,
+    StepPlanner,
+)
 from confu_demo.engine.forward_cost import CostCurve
 from confu_demo.trace import RoundPlanned, RunStarted, StepDrafted
 from confu_demo.trace_validation import validate
@@ -42,7 +49,7 @@ ALL = range(1, MAX_AUTO_STEPS + 1)
 def test_a_round_costs_what_the_arithmetic_on_paper_says():
     costs = StepCosts(target=CostCurve(((1, 10.0), (101, 110.0))), draft=flat(2.0))
     plan = StepPlanner(costs, range(2, 3)).plan()
-    a, length, judged, escalated = 0.7, 16.0, 2 * 0.6, 2 * 0.6 * 0.4
+    a, length, judged, escalated = HOPED_ACCEPTANCE, 16.0, 2 * 0.6, 2 * 0.6 * 0.2
     kept = 1 + a + a * a
     assert plan.expected_tokens == pytest.approx(length * kept)
     assert plan.plain_ms == pytest.approx(length * kept * 10.0)
@@ -66,10 +73,27 @@ def test_cheap_drafts_that_are_kept_are_drafted_far_ahead_and_bad_ones_hardly():
 
 def test_steps_behind_a_rejection_say_nothing_about_acceptance():
     planner = StepPlanner(CHEAP_DRAFT, ALL)
+    hoped = HOPED_ACCEPTANCE * HOPED_WEIGHT
     planner.learn(gated=6, accepted=1, judged=6, escalated=0)
-    assert planner.plan().acceptance == pytest.approx((0.7 * 4 + 1) / (4 + 2))
+    assert planner.plan().acceptance == pytest.approx((hoped + 1) / (HOPED_WEIGHT + 2))
     planner.learn(gated=3, accepted=3, judged=3, escalated=0)
-    assert planner.plan().acceptance == pytest.approx((0.7 * 4 + 4) / (4 + 5))
+    assert planner.plan().acceptance == pytest.approx((hoped + 4) / (HOPED_WEIGHT + 5))
+
+
+def test_a_run_of_few_rounds_begins_with_more_than_one_step_where_drafts_are_cheap():
+    """The bundled pair's costs on two CPU cores: at k = 1 a run would end before it had learned."""
+    costs = StepCosts(
+        target=CostCurve(((1, 2.45), (2, 2.88), (4, 3.17), (8, 3.47), (16, 4.27), (64, 9.93))),
+        draft=CostCurve(((1, 1.05), (4, 1.25), (16, 1.71), (64, 3.43))),
+    )
+    planner = StepPlanner(costs, ALL)
+    assert 2 <= planner.plan().draft_steps <= 4
+    for _ in range(4):
+        planner.learn(gated=3, accepted=3, judged=2, escalated=0)
+    assert planner.plan().draft_steps >= 4
+    for _ in range(12):
+        planner.learn(gated=3, accepted=0, judged=2, escalated=0)
+    assert planner.plan().draft_steps == 1
 
 
 def test_rows_that_cost_as_much_as_they_bring_keep_the_round_short():
